@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Serialize;
 use tidegate::{
     CancellationToken, ChunkPolicy, Client, DownloadBuilder, Error, ErrorKind, Location, Operation,
     Progress, Result, Target,
@@ -16,9 +15,10 @@ use crate::args::{FileArgs, TransferArgs};
 use crate::checksums::ChecksumList;
 use crate::exit::Exit;
 use crate::guard::{self, TextOnly};
+use crate::outcomes::{self, Named, Outcome};
 use crate::present;
 use crate::progress::{Display, Followed};
-use crate::report::{self, Done, Failure, count};
+use crate::report::{self, Done};
 use crate::session::Session;
 use crate::standard;
 
@@ -60,9 +60,6 @@ pub(crate) struct Plan {
     /// The list that names the checksum of every blob.
     pub(crate) checksums: Option<ChecksumList>,
 }
-
-/// The result of one blob.
-type Outcome = Result<Done>;
 
 impl Place {
     fn name(&self) -> String {
@@ -128,11 +125,9 @@ pub(crate) async fn run(session: &Session, plan: Plan) -> Exit {
     let plan = Arc::new(plan);
     let outcomes = fetch_all(session, &plan).await;
     let seconds = start.elapsed().as_secs_f64();
-    match outcomes.as_slice() {
-        [Ok(done)] => succeed(session, done),
-        [Err(error)] => session.fail(error),
-        _ => summarise(session, &plan.fetches, &outcomes, seconds),
-    }
+    let name = |fetch: &Fetch| Named::new(fetch.source.display(), &fetch.place.name());
+    let names: Vec<Named> = plan.fetches.iter().map(name).collect();
+    outcomes::finish(session, &names, &outcomes, seconds)
 }
 
 /// Fetches all blobs, some of them in parallel, with a display. The outcomes are in the order of
@@ -154,7 +149,7 @@ async fn fetch_all(session: &Session, plan: &Arc<Plan>) -> Vec<Outcome> {
             let outcome = plan.fetch(&fetch, blob.progress(), session.cancel.clone()).await;
             blob.end(outcome.as_ref().err());
             if plan.fetches.len() > 1 {
-                tell(&session, &outcome);
+                outcomes::tell(&session, &outcome);
             }
             (index, outcome)
         });
@@ -236,17 +231,6 @@ impl Plan {
     }
 }
 
-/// With several blobs, each is reported when it ends; in JSON all are reported at the end.
-fn tell(session: &Session, outcome: &Outcome) {
-    match outcome {
-        Ok(done) => session.say(&done.text(session.output.verbose)),
-        Err(_) if session.output.json => {}
-        // Reported once for all blobs.
-        Err(error) if error.kind() == ErrorKind::Cancelled => {}
-        Err(error) => session.console.line(&Failure::new(error).text()),
-    }
-}
-
 /// The error of a task that panicked; its message is on standard error already.
 fn lost(fetch: &Fetch) -> Error {
     failure(fetch, ErrorKind::Storage, "the transfer's task ended early")
@@ -254,84 +238,4 @@ fn lost(fetch: &Fetch) -> Error {
 
 fn failure(fetch: &Fetch, kind: ErrorKind, message: &str) -> Error {
     Error::new(kind, Operation::Download, fetch.source.display(), message)
-}
-
-fn succeed(session: &Session, done: &Done) -> Exit {
-    if session.output.json {
-        return session.json(done);
-    }
-    session.say_result(&done.text(session.output.verbose));
-    Exit::Success
-}
-
-/// The JSON of several blobs.
-#[derive(Debug, Serialize)]
-struct Summary<'a> {
-    bytes: u64,
-    seconds: f64,
-    requests: u64,
-    restarts: u64,
-    resumed_bytes: u64,
-    failed: usize,
-    blobs: Vec<Entry<'a>>,
-    /// The error of the first blob that failed, which decides the exit code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Failure>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Entry<'a> {
-    Done(&'a Done),
-    Failed { source: &'a str, target: String, error: Failure },
-}
-
-fn summarise(session: &Session, fetches: &[Fetch], outcomes: &[Outcome], seconds: f64) -> Exit {
-    let reports = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
-    let first = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
-    let summary = Summary {
-        bytes: reports().map(|done| done.bytes).sum(),
-        seconds,
-        requests: reports().map(|done| done.requests).sum(),
-        restarts: reports().map(|done| done.restarts).sum(),
-        resumed_bytes: reports().map(|done| done.resumed_bytes).sum(),
-        failed: outcomes.len() - reports().count(),
-        blobs: fetches.iter().zip(outcomes).map(|(fetch, outcome)| entry(fetch, outcome)).collect(),
-        error: first.map(Failure::new),
-    };
-    let mut printed = Exit::Success;
-    if session.output.json {
-        printed = session.json(&summary);
-    } else {
-        session.say(&summary.text());
-        let mut failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-        if let Some(cancelled) = failures.find(|error| error.kind() == ErrorKind::Cancelled) {
-            session.console.line(&Failure::new(cancelled).text());
-        }
-    }
-    first.map_or(printed, Exit::from)
-}
-
-fn entry<'a>(fetch: &'a Fetch, outcome: &'a Outcome) -> Entry<'a> {
-    match outcome {
-        Ok(done) => Entry::Done(done),
-        Err(error) => Entry::Failed {
-            source: fetch.source.display(),
-            target: fetch.place.name(),
-            error: Failure::new(error),
-        },
-    }
-}
-
-impl Summary<'_> {
-    /// `2 of 3 blobs  1.95 KiB in 0.12 s (16.3 KiB/s)`.
-    fn text(&self) -> String {
-        let fetched = self.bytes.saturating_sub(self.resumed_bytes);
-        format!(
-            "{} of {}  {}",
-            self.blobs.len() - self.failed,
-            count(self.blobs.len() as u64, "blob"),
-            report::pace(self.bytes, fetched, self.seconds),
-        )
-    }
 }

@@ -45,6 +45,7 @@ mod local;
 mod log;
 mod message;
 mod meter;
+mod outcomes;
 mod present;
 mod progress;
 mod put_url;

@@ -329,6 +329,7 @@ pub(crate) fn verified_by(verified: &Verified) -> Vec<String> {
         Verified::ReadBack(checksum) => {
             names.push(format!("{} of the copy, read back", checksum.algorithm()));
         }
+        Verified::OnArrival(algorithm) => names.push(format!("{algorithm} on arrival")),
         Verified::Reflink => names.push("reflink, which shares the source's blocks".to_owned()),
         _ => {}
     }

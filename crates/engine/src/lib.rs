@@ -50,6 +50,7 @@ mod sync;
 mod transfer;
 #[cfg(feature = "_transport")]
 pub mod transport;
+mod upload;
 mod verified;
 
 pub use budget::{Budget, BudgetOptions, BytesPermit};
@@ -69,6 +70,7 @@ pub use tidegate_core::retry::{RetryClass, RetryPolicy};
 pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use transfer::target::Target;
+pub use upload::{OnFailure, UploadSource};
 pub use verified::{PartsChecksum, Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.

@@ -68,6 +68,8 @@ pub enum Form {
     Shards,
     /// As chunks.
     Chunks,
+    /// In parts, many in parallel: an upload.
+    Parts,
     /// Whole, from or to a store of chunks, or the remaining bytes of it. The blob is short, or the
     /// store does not support chunks of it.
     Whole,

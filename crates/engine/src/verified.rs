@@ -13,6 +13,9 @@ pub enum Verified {
     /// The checksum of the checksums of the parts in which the blob was uploaded was computed and
     /// matched. No checksum of the whole blob is known.
     ByParts(PartsChecksum),
+    /// An upload: this checksum went with the bytes of each request, and the remote confirmed it. The
+    /// remote keeps no checksum of the whole.
+    OnArrival(ChecksumAlgorithm),
     /// A file was copied to a file: the bytes that were written, read back, have this checksum of the
     /// bytes that were read.
     ReadBack(Checksum),
@@ -46,7 +49,11 @@ impl Verified {
     pub fn checksums(&self) -> &[Checksum] {
         match self {
             Self::By(checksums) => checksums,
-            Self::ByParts(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => &[],
+            Self::ByParts(_)
+            | Self::OnArrival(_)
+            | Self::ReadBack(_)
+            | Self::Reflink
+            | Self::Not(_) => &[],
         }
     }
 
@@ -54,14 +61,20 @@ impl Verified {
     pub fn parts_checksum(&self) -> Option<&PartsChecksum> {
         match self {
             Self::ByParts(parts) => Some(parts),
-            Self::By(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => None,
+            Self::By(_) | Self::OnArrival(_) | Self::ReadBack(_) | Self::Reflink | Self::Not(_) => {
+                None
+            }
         }
     }
 
     /// Why nothing was compared.
     pub fn reason(&self) -> Option<&Unverified> {
         match self {
-            Self::By(_) | Self::ByParts(_) | Self::ReadBack(_) | Self::Reflink => None,
+            Self::By(_)
+            | Self::ByParts(_)
+            | Self::OnArrival(_)
+            | Self::ReadBack(_)
+            | Self::Reflink => None,
             Self::Not(reason) => Some(reason),
         }
     }

@@ -5,6 +5,7 @@
 //! content, so that tests can make it false.
 
 use std::{
+    borrow::Cow,
     fmt, fs, io,
     os::unix::fs::FileExt,
     path::Path,
@@ -18,6 +19,7 @@ use crate::{
     checksums::{Checksums, Computed, Kind, Sums},
     random::mix,
     uploaded::{PartsAlgorithm, Uploaded, md5_etag},
+    write::StoredChecksum,
 };
 
 /// Bytes read from a file at once; with the page cache warm, larger reads gain nothing.
@@ -27,14 +29,21 @@ pub(crate) const READ_BYTES: usize = 1024 * 1024;
 #[derive(Clone)]
 pub(crate) enum Content {
     Memory(Bytes),
-    File { file: Arc<fs::File>, len_bytes: u64 },
+    File {
+        file: Arc<fs::File>,
+        len_bytes: u64,
+    },
+    /// Written bytes that were hashed and dropped.
+    Dropped {
+        len_bytes: u64,
+    },
 }
 
 impl Content {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            Self::File { len_bytes, .. } => *len_bytes,
+            Self::File { len_bytes, .. } | Self::Dropped { len_bytes } => *len_bytes,
         }
     }
 
@@ -42,6 +51,7 @@ impl Content {
     pub(crate) fn scan(&self, start: u64, end: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         match self {
             Self::Memory(bytes) => each(slice(bytes, start, end)),
+            Self::Dropped { .. } => return Err(io::Error::other("the written bytes were dropped")),
             Self::File { file, .. } => {
                 let mut buffer = vec![0; READ_BYTES];
                 let mut at = start;
@@ -77,7 +87,11 @@ pub struct Blob {
     pub(crate) customer_key: Option<[u8; 32]>,
     decoded: Option<Bytes>,
     pub(crate) uploaded: Option<Arc<Uploaded>>,
-    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) fields: Vec<(Cow<'static, str>, String)>,
+    /// The user's metadata, by names without the prefix of the flavour; `fields` has it, too.
+    pub(crate) metadata: Vec<(String, String)>,
+    /// The checksum that S3 keeps with a written object.
+    pub(crate) stored: Option<StoredChecksum>,
     computed: Arc<Computed>,
 }
 
@@ -106,7 +120,7 @@ impl Blob {
         Ok(Self::of(Content::File { file: Arc::new(file), len_bytes }))
     }
 
-    fn of(content: Content) -> Self {
+    pub(crate) fn of(content: Content) -> Self {
         Self {
             content,
             content_type: "application/octet-stream".to_owned(),
@@ -120,6 +134,8 @@ impl Blob {
             decoded: None,
             uploaded: None,
             fields: Vec::new(),
+            metadata: Vec::new(),
+            stored: None,
             computed: Arc::default(),
         }
     }
@@ -149,7 +165,7 @@ impl Blob {
     /// Adds a field to the head of every response about the blob, whole or ranged.
     #[must_use]
     pub fn with_field(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.fields.push((name, value.into()));
+        self.fields.push((name.into(), value.into()));
         self
     }
 
@@ -259,6 +275,16 @@ impl Blob {
     pub(crate) fn decoded(&self) -> Option<Self> {
         let content = Content::Memory(self.decoded.clone()?);
         Some(Self { content, ..self.clone() })
+    }
+
+    /// Sets a checksum that was computed while the content arrived.
+    pub(crate) fn preset(&self, kind: Kind, raw: Vec<u8>) {
+        self.computed.preset(kind, raw);
+    }
+
+    /// A checksum that was computed or set before.
+    pub(crate) fn known(&self, kind: Kind) -> Option<Vec<u8>> {
+        self.computed.known(kind)
     }
 
     pub(crate) async fn sums(&self, kinds: &[Kind]) -> io::Result<Sums> {

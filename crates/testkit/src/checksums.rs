@@ -75,6 +75,17 @@ impl Computed {
         }
     }
 
+    /// Sets a checksum, unless it was computed before.
+    pub(crate) fn preset(&self, kind: Kind, raw: Vec<u8>) {
+        // An error means that it was computed before, and then the content decides.
+        let _ = self.cell(kind).set(raw);
+    }
+
+    /// A checksum that was computed or set before.
+    pub(crate) fn known(&self, kind: Kind) -> Option<Vec<u8>> {
+        self.cell(kind).get().cloned()
+    }
+
     /// Base64 of the checksums of `content`, with one bit wrong in each if `wrong`.
     pub(crate) async fn sums(
         self: &Arc<Self>,

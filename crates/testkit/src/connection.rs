@@ -8,13 +8,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     delivery::Delivery,
+    log::Entry,
     network::Pacer,
     options::Framing,
     origin::{InService, OpenConnection, Origin},
     request::{self, Parsed, Request},
-    respond,
+    respond::{self, Answer},
     treatment::{Ending, Treatment},
     wire::Wire,
+    write::{self, Broken, Call, RequestBody},
 };
 
 /// The longest request body that is read and dropped before the response.
@@ -71,12 +73,15 @@ struct Connection {
 }
 
 impl Connection {
-    /// The next request, its body dropped; `None` if there is no further request.
+    /// The next request; `None` if there is no further request.
     async fn receive(&mut self) -> io::Result<Option<Request>> {
         loop {
             match request::parse(&self.buffer) {
                 Parsed::Request(request, used) => {
                     self.buffer.advance(used);
+                    if write::takes(&self.origin, &request) {
+                        return Ok(Some(*request));
+                    }
                     let readable = request.body_bytes().filter(|n| *n <= REQUEST_BODY_BYTES_MAX);
                     let Some(body_bytes) = readable else {
                         return self.refuse().await;
@@ -128,7 +133,19 @@ impl Connection {
         }
         let latency_ms = origin.latency_ms(self.number, self.requests);
         pause(latency_ms.saturating_add(treatment.delay_ms)).await;
-        let answer = respond::answer(&origin, request, &treatment).await;
+        let (answer, is_read) = match self.answer(request, &treatment, &entry).await {
+            Ok(answered) => answered,
+            Err(Broken::Gone(error)) => return Err(error),
+            Err(Broken::Fault(ending)) => return Ok(ending),
+            Err(Broken::Malformed) => {
+                self.wire.write_all(BAD_REQUEST).await?;
+                self.wire.flush().await?;
+                return Ok(Ending::Linger);
+            }
+        };
+        if treatment.request.loses_response {
+            return Ok(Ending::Reset);
+        }
         let requests_max = origin.options.requests_per_connection_max.unwrap_or(u64::MAX);
         let mut delivery = Delivery {
             origin: &origin,
@@ -139,9 +156,12 @@ impl Connection {
             path: &request.path,
             framing: framing(request, origin.options.framing),
             head_only: request.is_head(),
-            keep_alive: request.keeps_alive() && self.requests < requests_max,
+            keep_alive: is_read && request.keeps_alive() && self.requests < requests_max,
         };
-        let ending = delivery.send(answer).await;
+        let mut ending = delivery.send(answer).await;
+        if let (false, Ok(Ending::Close)) = (is_read, &ending) {
+            ending = Ok(Ending::Linger);
+        }
         if matches!(ending, Ok(Ending::Silence)) {
             // A stalled request still counts as in service.
             self.wire.drain().await;
@@ -151,12 +171,32 @@ impl Connection {
         ending
     }
 
+    /// The response to a request, and whether the whole request was read.
+    async fn answer(
+        &mut self,
+        request: &Request,
+        treatment: &Treatment,
+        entry: &Entry,
+    ) -> Result<(Answer, bool), Broken> {
+        let origin = &*self.origin;
+        if !write::takes(origin, request) {
+            return Ok((respond::answer(origin, request, treatment).await, true));
+        }
+        let connection = (&mut self.wire, &mut self.buffer, &mut self.pacer);
+        let faults = &treatment.request;
+        let body = RequestBody::new(request, faults, entry, connection)?;
+        let mut call = Call { origin, request, body, faults };
+        let answer = write::answer(&mut call, treatment).await?;
+        Ok((answer, call.body.is_finished()))
+    }
+
     async fn end(self, ending: Ending) -> io::Result<()> {
         match ending {
             Ending::KeepAlive | Ending::Close => self.wire.close().await,
             // A stall ends when the client closes the connection.
             Ending::Fin | Ending::Silence => self.wire.cut().await,
             Ending::Reset => self.wire.reset(),
+            Ending::Linger => self.wire.linger().await,
         }
     }
 }

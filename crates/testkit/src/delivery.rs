@@ -228,6 +228,8 @@ impl Source {
         let (from, to) = (self.start.saturating_add(from), self.start.saturating_add(to));
         match &self.content {
             Content::Memory(bytes) => Ok(slice(bytes, from, to)),
+            // `respond` never gives out such a blob.
+            Content::Dropped { .. } => Ok(&[]),
             Content::File { file, len_bytes } => {
                 let count = to.min(*len_bytes).saturating_sub(from);
                 let count = usize::try_from(count).map_or(READ_BYTES, |n| n.min(READ_BYTES));

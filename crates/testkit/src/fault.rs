@@ -87,6 +87,40 @@ pub enum Fault {
     },
     /// 307 to this location, as S3 sends it for a bucket that was just created.
     TemporaryRedirect(String),
+    /// The request's body is read and has no effect; then comes this refusal: [`Fault::Status`] or
+    /// [`Fault::Coded`]. On their own, these answer a write before its body is read. The refusal of
+    /// a read is the same in both cases.
+    AfterBody(Box<Fault>),
+    /// The request has its effect; then comes this refusal instead of its answer:
+    /// [`Fault::Status`] or [`Fault::Coded`].
+    AfterEffect(Box<Fault>),
+    /// The request has its effect; then RST instead of its answer.
+    LoseResponse,
+    /// RST after this many bytes of the request's body. The request has no effect, except that a
+    /// resumable session keeps what it received. A shorter body is not cut.
+    CutRequestAfter(u64),
+    /// The server reads no more after this many bytes of the request's body, until the client or
+    /// the server closes. The request has no effect. A shorter body does not stall.
+    StallRequestAfter(u64),
+    /// The lowest bit of the byte at this offset of the request's body is flipped before the body
+    /// is verified.
+    FlipRequestByte(u64),
+    /// 200, white space, and an error document in the body, as S3 ends a long Complete or copy.
+    ErrorInBody {
+        /// Such as `InternalError`.
+        code: &'static str,
+        /// Whether the request has its effect nevertheless.
+        has_effect: bool,
+    },
+    /// The checksums in the response have one bit wrong.
+    LieChecksum,
+    /// The list of an upload's parts is wrong about this part.
+    WrongPartsList {
+        /// The number of the part.
+        part: u64,
+        /// What is wrong.
+        lie: PartLie,
+    },
     /// Bytes that are not HTTP, then FIN.
     GarbageHead,
     /// Half a head, then FIN.
@@ -98,6 +132,19 @@ pub enum Fault {
         /// Milliseconds between writes.
         interval_ms: u64,
     },
+}
+
+/// How a list of parts is wrong about a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartLie {
+    /// The size is one too high.
+    Size,
+    /// The `ETag` has one bit wrong.
+    Etag,
+    /// The checksum has one bit wrong.
+    Checksum,
+    /// The part is absent.
+    Missing,
 }
 
 /// How a `Content-Range` is wrong.

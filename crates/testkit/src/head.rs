@@ -1,12 +1,12 @@
 //! The head of a response: status line and header fields, in order, before it goes on the wire.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// A status and header fields. Names may repeat, as `x-goog-hash` does.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(Cow<'static, str>, String)>,
 }
 
 impl Head {
@@ -14,8 +14,8 @@ impl Head {
         Self { status, fields: Vec::with_capacity(16) }
     }
 
-    pub(crate) fn add(&mut self, name: &'static str, value: impl Into<String>) {
-        self.fields.push((name, value.into()));
+    pub(crate) fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        self.fields.push((name.into(), value.into()));
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -36,6 +36,9 @@ impl Head {
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
         206 => "Partial Content",
         301 => "Moved Permanently",
         302 => "Found",
@@ -49,11 +52,14 @@ fn reason(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         409 => "Conflict",
+        411 => "Length Required",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         416 => "Range Not Satisfiable",
         429 => "Too Many Requests",
+        499 => "Client Closed Request",
         500 => "Internal Server Error",
+        501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",

@@ -5,8 +5,8 @@
 //!
 //! [`Server`] is an HTTP/1.1 origin directly on TCP streams. A server library would not allow its
 //! faults: to promise a range and send one byte of it, to reset in the middle, to send half a head.
-//! It implements plain HTTP and enough of the read side of GCS, S3 and Azure Blob for their
-//! clients.
+//! It implements plain HTTP with `WebDAV`, and enough of GCS, S3 and Azure Blob for clients
+//! that read and write.
 //!
 //! Invariants:
 //! * Without a rule in its [`Script`] the server follows RFC 9110 and the behaviour of its
@@ -25,6 +25,27 @@
 //! // ... fetch from server.url("/bucket/key") and assert on the bytes and on ...
 //! server.idle().await;
 //! assert_eq!(server.log().len(), server.requests());
+//! # Ok(())
+//! # }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! Clients can write, too. [`WriteOptions`] says how strict a service the server imitates, and rules
+//! may be about the parameters of a query:
+//!
+//! ```
+//! use tidegate_testkit::{Fault, Flavour, Rule, Server, ServerOptions, WriteOptions};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let writes = WriteOptions { part_bytes_min: 0, page_len: 2, ..WriteOptions::default() };
+//! let server = Server::start(ServerOptions { writes, ..ServerOptions::of(Flavour::S3) }).await?;
+//! // The third part is damaged on its way, and the answer to the first Complete is lost.
+//! server.script().push(Rule::new(Fault::FlipRequestByte(7)).query("partNumber=3"));
+//! server.script().push(Rule::new(Fault::LoseResponse).method("POST").query("uploadId="));
+//! // ... upload to server.url("/bucket/key") and assert on what the server has:
+//! assert_eq!(server.object("/bucket/key").map(|stored| stored.len_bytes), None);
+//! assert!(server.unfinished_uploads().is_empty() && server.parts_received().is_empty());
 //! # Ok(())
 //! # }
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -64,11 +85,12 @@ mod tls;
 mod treatment;
 mod uploaded;
 mod wire;
+mod write;
 
 pub use blob::Blob;
 pub use checksums::Checksums;
 pub use data::{fill, pseudo_random};
-pub use fault::{ContentRangeLie, Fault};
+pub use fault::{ContentRangeLie, Fault, PartLie};
 pub use flavour::Flavour;
 pub use gate::Gate;
 pub use log::Logged;
@@ -82,3 +104,4 @@ pub use script::{RangeMatch, Rule, Script};
 pub use server::Server;
 pub use tls::Tls;
 pub use uploaded::PartsAlgorithm;
+pub use write::{CompleteAgain, Preconditions, Stored, WriteChecksums, WriteEtags, WriteOptions};

@@ -27,6 +27,8 @@ pub struct Logged {
     pub range: Option<String>,
     /// All fields as sent.
     pub headers: Vec<(String, String)>,
+    /// Bytes of the request's body that a handler has read so far.
+    pub body_bytes_received: u64,
     /// Status of the response; `None` if none was sent yet or ever.
     pub status: Option<u16>,
     /// Bytes of the body handed to the kernel so far.
@@ -38,6 +40,11 @@ pub struct Logged {
 }
 
 impl Logged {
+    /// The query as sent, without the question mark; empty if there is none.
+    pub fn query(&self) -> &str {
+        self.path_and_query.split_once('?').map_or("", |(_, query)| query)
+    }
+
     /// The first field of this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
@@ -72,6 +79,7 @@ impl Log {
             path_and_query: request.path_and_query.clone(),
             range: range.map(str::to_owned),
             headers: request.fields.clone(),
+            body_bytes_received: 0,
             status: None,
             bytes_sent: 0,
             faults: Vec::new(),

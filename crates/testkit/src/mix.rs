@@ -1,7 +1,7 @@
 //! Random faults that a correct client survives.
 //!
-//! A decision depends on the seed, the method, the path, the first requested byte and the number of
-//! earlier equal requests. It does not depend on time or on the order of arrival. Equal requests
+//! A decision depends on the seed, the method, the path, the first requested byte (of a write: the
+//! query) and the number of earlier equal requests. It does not depend on time or on the order of arrival. Equal requests
 //! therefore meet equal faults in every run, even in parallel. After
 //! [`FaultMix::faults_per_range_max`] faults for a range, its later requests succeed, so bounded
 //! retries suffice.
@@ -15,6 +15,10 @@ use crate::{
 };
 
 /// Probabilities of faults per request, each from 0 to 1; together at most 1.
+///
+/// A write gets other faults in their place: `cut` and `stall` are in the body of the request,
+/// `reset` and `body_short_by_one` lose the response after the effect, and `short_range` is a 503
+/// after the effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FaultMix {
     /// FIN at a random byte of the body.
@@ -101,6 +105,17 @@ impl FaultMix {
     }
 }
 
+/// The fault of a write in place of one of a read; `at` is a byte of the request's body.
+fn of_write(fault: Fault, at: u64) -> Fault {
+    match fault {
+        Fault::CutAfter(_) => Fault::CutRequestAfter(at),
+        Fault::Stall(_) => Fault::StallRequestAfter(at),
+        Fault::ResetAfter(_) | Fault::BodyShortByOne => Fault::LoseResponse,
+        Fault::ShortRange(_) => Fault::AfterEffect(Box::new(Fault::status(503))),
+        other => other,
+    }
+}
+
 /// The state of a random mix: the number of requests for each range.
 #[derive(Debug)]
 pub(crate) struct RandomFaults {
@@ -127,7 +142,14 @@ impl RandomFaults {
 
     pub(crate) fn decide(&mut self, facts: &Facts<'_>) -> Option<Fault> {
         let first = facts.bytes.start.to_le_bytes();
-        let range = key(self.seed, &[facts.method.as_bytes(), facts.path.as_bytes(), &first]);
+        let is_write = !matches!(facts.method, "GET" | "HEAD");
+        let mut parts = vec![facts.method.as_bytes(), facts.path.as_bytes(), &first];
+        if is_write {
+            // The object changes under a write, but the requests for its parts stay equal.
+            parts.truncate(2);
+            parts.push(facts.query.as_bytes());
+        }
+        let range = key(self.seed, &parts);
         let asked = self.ranges.entry(range).or_default();
         let mut random = SplitMix64::new(key(range, &[&asked.times.to_le_bytes()]));
         asked.times += 1;
@@ -135,7 +157,10 @@ impl RandomFaults {
             return None;
         }
         let body_bytes = facts.bytes.end.saturating_sub(facts.bytes.start);
-        let fault = self.mix.pick(&mut random, body_bytes)?;
+        let mut fault = self.mix.pick(&mut random, body_bytes)?;
+        if is_write {
+            fault = of_write(fault, random.below(facts.body_bytes.saturating_add(1)));
+        }
         asked.faults += 1;
         self.applied += 1;
         Some(fault)
@@ -152,7 +177,15 @@ mod tests {
             .iter()
             .map(|start| {
                 let bytes = *start..*start + 100;
-                let facts = Facts { method: "GET", path: "/k", fields: &[], ranged: true, bytes };
+                let facts = Facts {
+                    method: "GET",
+                    path: "/k",
+                    query: "",
+                    fields: &[],
+                    ranged: true,
+                    bytes,
+                    body_bytes: 0,
+                };
                 (*start, format!("{:?}", random.decide(&facts)))
             })
             .collect();
@@ -172,7 +205,15 @@ mod tests {
     fn one_range_fails_a_limited_number_of_times() {
         let mix = FaultMix { faults_per_range_max: 3, ..FaultMix::cuts(1.0) };
         let mut random = RandomFaults::new(9, mix);
-        let facts = Facts { method: "GET", path: "/k", fields: &[], ranged: true, bytes: 0..10 };
+        let facts = Facts {
+            method: "GET",
+            path: "/k",
+            query: "",
+            fields: &[],
+            ranged: true,
+            bytes: 0..10,
+            body_bytes: 0,
+        };
         let faults = (0..10).filter(|_| random.decide(&facts).is_some()).count();
         assert_eq!(faults, 3);
     }

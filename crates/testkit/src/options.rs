@@ -1,6 +1,6 @@
 //! The options of a server, which a test chooses.
 
-use crate::{flavour::Flavour, network::NetworkProfile, tls::Tls};
+use crate::{flavour::Flavour, network::NetworkProfile, tls::Tls, write::WriteOptions};
 
 /// How a [`Server`](crate::Server) behaves when no fault is scripted.
 ///
@@ -29,11 +29,13 @@ pub struct ServerOptions {
     pub versioning: bool,
     /// The payer of requests. GCS and S3 can require that the requester pays and says so.
     pub payer: Payer,
+    /// How uploads are taken.
+    pub writes: WriteOptions,
     /// Requests after which a connection is closed politely, with `Connection: close`.
     pub requests_per_connection_max: Option<u64>,
     /// Port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
-    /// Seed of the jitter.
+    /// Seed of the jitter and of the ids of uploads.
     pub seed: u64,
 }
 
@@ -50,6 +52,7 @@ impl Default for ServerOptions {
             framing: Framing::ContentLength,
             versioning: false,
             payer: Payer::Owner,
+            writes: WriteOptions::default(),
             requests_per_connection_max: None,
             port: 0,
             seed: 0,

@@ -8,7 +8,13 @@ use std::sync::{
 use tokio::sync::watch;
 
 use crate::{
-    flavour::Dialect, log::Log, options::ServerOptions, random::key, script::Script, store::Store,
+    flavour::Dialect,
+    log::Log,
+    options::ServerOptions,
+    random::key,
+    script::Script,
+    store::Store,
+    write::{Blocks, Races, Sessions, Uploads},
 };
 
 pub(crate) struct Origin {
@@ -17,6 +23,10 @@ pub(crate) struct Origin {
     pub(crate) store: Store,
     pub(crate) script: Script,
     pub(crate) log: Log,
+    pub(crate) uploads: Uploads,
+    pub(crate) sessions: Sessions,
+    pub(crate) blocks: Blocks,
+    pub(crate) races: Races,
     pub(crate) counts: watch::Sender<Counts>,
     open: AtomicUsize,
     accepted: AtomicU64,
@@ -43,11 +53,22 @@ impl Origin {
             store: Store::new(options.versioning),
             script: Script::default(),
             log: Log::default(),
+            uploads: Uploads::new(options.seed),
+            sessions: Sessions::new(options.seed),
+            blocks: Blocks::default(),
+            races: Races::default(),
             counts: watch::Sender::new(Counts::default()),
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             options,
         }
+    }
+
+    /// The bucket of a path with the slash after it, or the whole path if it has no bucket.
+    pub(crate) fn bucket<'a>(&self, path: &'a str) -> &'a str {
+        let mut slashes = path.match_indices('/').map(|(at, _)| at);
+        let end = slashes.nth(self.dialect.bucket_segments());
+        end.and_then(|end| path.get(..=end)).unwrap_or(path)
     }
 
     pub(crate) fn connections_open(&self) -> usize {

@@ -64,6 +64,11 @@ impl Request {
         })
     }
 
+    /// The query as sent, without the question mark.
+    pub(crate) fn query_text(&self) -> &str {
+        self.path_and_query.split_once('?').map_or("", |(_, query)| query)
+    }
+
     /// The first field of this name, in any case.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();

@@ -7,7 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::{
-    blob::Blob,
+    blob::{Blob, Content},
+    checksums::Checksums,
     conditional::{self, Validators, Verdict},
     customer_key,
     fault::ContentRangeLie,
@@ -27,6 +28,14 @@ use crate::{
 pub(crate) struct Answer {
     pub(crate) head: Head,
     pub(crate) body: Body,
+}
+
+impl Answer {
+    /// Adds the date of the response.
+    pub(crate) fn date(&mut self) {
+        let now = std::time::SystemTime::now();
+        self.head.add("Date", httpdate::fmt_http_date(now));
+    }
 }
 
 /// The body after the head.
@@ -64,7 +73,17 @@ pub(crate) fn facts<'a>(origin: &Origin, request: &'a Request) -> Facts<'a> {
         Asked::Whole | Asked::Unsatisfiable => (false, 0..len_bytes),
     };
     let fields = &request.fields;
-    Facts { method: &request.method, path: &request.path, fields, ranged, bytes }
+    let query = request.query_text();
+    let body_bytes = request.field("content-length").and_then(|value| value.parse().ok());
+    Facts {
+        method: &request.method,
+        path: &request.path,
+        query,
+        fields,
+        ranged,
+        bytes,
+        body_bytes: body_bytes.unwrap_or(0),
+    }
 }
 
 /// Builds the response to `request` with the faults of `treatment`.
@@ -73,28 +92,35 @@ pub(crate) async fn answer(origin: &Origin, request: &Request, treatment: &Treat
         Ok(answer) => answer,
         Err(refusal) => refusal.into_answer(origin.dialect, request),
     };
-    let now = std::time::SystemTime::now();
-    answer.head.add("Date", httpdate::fmt_http_date(now));
+    answer.date();
     answer
 }
 
 /// The reason why the response has no blob, and its head fields.
 #[derive(Debug)]
-struct Refusal {
+pub(crate) struct Refusal {
     problem: Problem,
     fields: Vec<(&'static str, String)>,
     body: Option<String>,
+    /// Added to the message of the error document.
+    about: Option<String>,
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self { problem, fields: Vec::new(), body: None }
+        Self { problem, fields: Vec::new(), body: None, about: None }
     }
 }
 
 impl Refusal {
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
+        self
+    }
+
+    /// Names what the refusal is about, such as a field of the request, in the error document.
+    pub(crate) fn about(mut self, text: impl Into<String>) -> Self {
+        self.about = Some(text.into());
         self
     }
 
@@ -102,7 +128,7 @@ impl Refusal {
         Self::from(Problem::Status(416)).with("Content-Range", format!("bytes */{len_bytes}"))
     }
 
-    fn into_answer(self, dialect: &dyn Dialect, request: &Request) -> Answer {
+    pub(crate) fn into_answer(self, dialect: &dyn Dialect, request: &Request) -> Answer {
         let mut head = Head::new(self.problem.status());
         for (name, value) in self.fields {
             head.add(name, value);
@@ -110,7 +136,10 @@ impl Refusal {
         if head.status == 304 {
             return Answer { head, body: Body::None };
         }
-        let document = dialect.document(self.problem, request);
+        let mut document = dialect.document(self.problem, request);
+        if let Some(about) = &self.about {
+            document.body = document.body.replace("</Message>", &format!(": {about}</Message>"));
+        }
         head.add("Content-Type", document.content_type);
         if let Some((name, code)) = document.field {
             head.add(name, code);
@@ -129,14 +158,22 @@ async fn decide(
     if let Some(instead) = &treatment.instead {
         return Err(refused(origin, request, instead));
     }
-    if request.method != "GET" && !request.is_head() {
-        return Err(Refusal::from(Problem::Status(405)).with("Allow", "GET, HEAD"));
-    }
     let selector = dialect.selector(request);
-    let Some(blob) = origin.store.find(&request.path, &selector) else {
+    let faults = &treatment.request;
+    if let Some(instead) = faults.after_body.as_ref().or(faults.after_effect.as_ref()) {
+        return Err(refused(origin, request, instead));
+    }
+    let Some(mut blob) = origin.store.find(&request.path, &selector) else {
         return Err(Refusal::from(missing(origin, request, &selector)));
     };
     admit(origin, request, &blob)?;
+    if faults.lie_checksum {
+        blob = blob.with_checksums(Checksums::Wrong);
+    }
+    if matches!(blob.content, Content::Dropped { .. }) && !request.is_head() {
+        let body = Some("the written bytes were dropped".to_owned());
+        return Err(Refusal { body, ..Refusal::from(Problem::Status(500)) });
+    }
     if dialect.decodes(request)
         && let Some(decoded) = blob.decoded()
     {
@@ -179,7 +216,7 @@ async fn decide(
     Ok(Answer { head, body: Body::Blob(blob, part.unwrap_or(0..claimed_bytes)) })
 }
 
-fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
+pub(crate) fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
     match instead {
         Instead::Status { code, retry_after, body } => {
             let mut refusal = Refusal::from(Problem::Status(*code));
@@ -209,10 +246,8 @@ fn refused(origin: &Origin, request: &Request, instead: &Instead) -> Refusal {
 }
 
 fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
-    let depth = origin.dialect.bucket_segments();
-    let ends = request.path.match_indices('/').map(|(at, _)| at).nth(depth);
-    let bucket = ends.and_then(|end| request.path.get(..=end)).unwrap_or(&request.path);
-    if depth > 0 && !origin.store.has_below(bucket) {
+    let has_buckets = origin.dialect.bucket_segments() > 0;
+    if has_buckets && !origin.store.has_below(origin.bucket(&request.path)) {
         Problem::NoSuchBucket
     } else if *selector != Selector::Latest
         && origin.store.find(&request.path, &Selector::Latest).is_some()
@@ -338,7 +373,7 @@ async fn describe(
     }
     origin.dialect.describe(&View { blob, sums: &sums, whole, request, options }, &mut head);
     for (name, value) in &blob.fields {
-        head.add(name, value.clone());
+        head.add(name.clone(), value.clone());
     }
     Ok(head)
 }

@@ -17,12 +17,16 @@ use crate::{fault::Fault, mix::FaultMix, mix::RandomFaults};
 pub(crate) struct Facts<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
+    /// As sent, without the question mark.
+    pub(crate) query: &'a str,
     /// The header fields as sent.
     pub(crate) fields: &'a [(String, String)],
     /// Whether the request has a satisfiable range.
     pub(crate) ranged: bool,
     /// The requested bytes of the blob; empty if there is no blob.
     pub(crate) bytes: Range<u64>,
+    /// The length of the request's body, if its head says so.
+    pub(crate) body_bytes: u64,
 }
 
 /// The ranges to which a rule applies.
@@ -49,6 +53,7 @@ pub struct Rule {
     fault: Fault,
     method: Option<String>,
     path: Option<String>,
+    query: Option<String>,
     field: Option<(String, String)>,
     range: RangeMatch,
     skip: u64,
@@ -64,6 +69,7 @@ impl Rule {
             fault,
             method: None,
             path: None,
+            query: None,
             field: None,
             range: RangeMatch::Any,
             skip: 0,
@@ -84,6 +90,14 @@ impl Rule {
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
+        self
+    }
+
+    /// Only for requests whose query, as sent, contains this parameter: `uploads`, `partNumber=3`, or
+    /// `uploadId=` with any value. `partNumber=3` does not describe `partNumber=30`.
+    #[must_use]
+    pub fn query(mut self, parameter: impl Into<String>) -> Self {
+        self.query = Some(parameter.into());
         self
     }
 
@@ -124,6 +138,7 @@ impl Rule {
     fn describes(&self, facts: &Facts<'_>) -> bool {
         let method = self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(facts.method));
         let path = self.path.as_deref().is_none_or(|p| p == facts.path);
+        let query = self.query.as_deref().is_none_or(|query| has_parameter(facts.query, query));
         let field = self.field.as_ref().is_none_or(|(name, text)| {
             let mut fields = facts.fields.iter();
             fields.any(|(n, value)| n.eq_ignore_ascii_case(name) && value.contains(text.as_str()))
@@ -136,7 +151,7 @@ impl Rule {
             RangeMatch::StartsFrom(offset) => facts.bytes.start >= offset,
             RangeMatch::Covers(offset) => facts.bytes.contains(&offset),
         };
-        method && path && field && range
+        method && path && query && field && range
     }
 
     /// Counts a request and says whether this rule is due for it.
@@ -147,6 +162,15 @@ impl Rule {
         self.seen = self.seen.saturating_add(1);
         self.seen > self.skip && self.applied < self.times
     }
+}
+
+/// Whether a query has a parameter: by its name, its name and value, or several with `&`.
+fn has_parameter(query: &str, wanted: &str) -> bool {
+    query.match_indices(wanted).any(|(at, _)| {
+        let (before, after) = (&query[..at], &query[at + wanted.len()..]);
+        let begins = before.is_empty() || before.ends_with('&');
+        begins && (wanted.ends_with('=') || after.is_empty() || after.starts_with(['&', '=']))
+    })
 }
 
 /// The faults of one server; rules may be added while it runs.
@@ -223,7 +247,7 @@ mod tests {
     use super::*;
 
     fn facts(method: &str, bytes: Range<u64>) -> Facts<'_> {
-        Facts { method, path: "/b/k", fields: &[], ranged: true, bytes }
+        Facts { method, path: "/b/k", query: "", fields: &[], ranged: true, bytes, body_bytes: 0 }
     }
 
     fn codes(script: &Script, facts: &Facts<'_>) -> Vec<u16> {
@@ -256,6 +280,23 @@ mod tests {
             assert_eq!(codes(&script, &facts), expected, "{value}");
         }
         assert!(codes(&script, &facts("GET", 0..1)).is_empty());
+    }
+
+    #[test]
+    fn a_rule_may_be_about_a_parameter() {
+        let cases = [
+            ("partNumber=3&uploadId=a", "partNumber=3", true),
+            ("uploadId=a&partNumber=3", "partNumber=3", true),
+            ("partNumber=30&uploadId=a", "partNumber=3", false),
+            ("xpartNumber=3", "partNumber=3", false),
+            ("partNumber=3&uploadId=a", "uploadId=", true),
+            ("uploads=", "uploads", true),
+            ("uploads", "uploads", true),
+            ("", "uploads", false),
+        ];
+        for (query, wanted, expected) in cases {
+            assert_eq!(has_parameter(query, wanted), expected, "{query} {wanted}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! aborts the accepting task and thereby the set. [`Server::shutdown`] also waits until all tasks
 //! have ended.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::{
@@ -22,6 +22,7 @@ use crate::{
     origin::{OpenConnection, Origin},
     script::Script,
     store::Selector,
+    write::Stored,
 };
 
 /// Characters of a path that are not escaped: RFC 3986's unreserved characters and the slash.
@@ -104,6 +105,38 @@ impl Server {
     /// The current blob at a path, with the version that it got.
     pub fn blob(&self, path: &str) -> Option<Blob> {
         self.origin.store.find(path, &Selector::Latest)
+    }
+
+    /// What is at a path now, also if a client wrote it.
+    pub fn object(&self, path: &str) -> Option<Stored> {
+        self.blob(path).map(|blob| Stored::of(&blob))
+    }
+
+    /// Path and id of each upload that is neither complete nor aborted: uploads in parts, and
+    /// resumable sessions of GCS. A blob of Azure with uncommitted blocks has no id.
+    pub fn unfinished_uploads(&self) -> Vec<(String, String)> {
+        let origin = &self.origin;
+        let mut names = origin.uploads.names();
+        names.extend(origin.sessions.names());
+        names.extend(origin.blocks.names().into_iter().map(|path| (path, String::new())));
+        names
+    }
+
+    /// Forgets all unfinished uploads, as services do after some days.
+    pub fn forget_uploads(&self) {
+        self.origin.uploads.forget();
+        self.origin.sessions.forget();
+        self.origin.blocks.forget();
+    }
+
+    /// How often a part of each number arrived and was kept, over all uploads.
+    pub fn parts_received(&self) -> BTreeMap<u64, u64> {
+        self.origin.uploads.received()
+    }
+
+    /// How often a block of each id arrived and was kept, over all blobs of Azure.
+    pub fn blocks_received(&self) -> BTreeMap<String, u64> {
+        self.origin.blocks.received()
     }
 
     /// Computes the checksums that a blob's responses carry, so that the first response does not

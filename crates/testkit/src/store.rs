@@ -1,11 +1,19 @@
 //! The blobs of a server, by path, with their earlier versions if the server keeps them.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use crate::blob::Blob;
+use crate::{blob::Blob, flavour::Problem};
+
+/// The version of the first written blob. Like a generation of GCS, it looks like microseconds since
+/// 1970, and it is higher than the versions that tests give to their own blobs.
+const VERSION_FIRST: u64 = 1_700_000_000_000_000;
 
 /// The version that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,30 +30,82 @@ pub(crate) enum Selector {
 #[derive(Debug)]
 pub(crate) struct Store {
     versioning: bool,
+    written: AtomicU64,
+    /// Paths of buckets that are there even without a blob, each with a slash at its end.
+    buckets: Mutex<BTreeSet<String>>,
     /// Newest last; never empty.
-    blobs: Mutex<HashMap<String, Vec<Blob>>>,
+    blobs: Mutex<BTreeMap<String, Vec<Blob>>>,
 }
 
 impl Store {
     pub(crate) fn new(versioning: bool) -> Self {
-        Self { versioning, blobs: Mutex::default() }
+        Self {
+            versioning,
+            written: AtomicU64::new(0),
+            buckets: Mutex::default(),
+            blobs: Mutex::default(),
+        }
     }
 
     /// Puts `blob` at `path`. If it replaces an older blob, it gets a higher version.
-    pub(crate) fn put(&self, path: &str, mut blob: Blob) {
+    pub(crate) fn put(&self, path: &str, blob: Blob) {
+        let _ = self.put_if(path, blob, |_| Ok(()));
+    }
+
+    /// The same, if `check` accepts what is there. Both happen as one step. Returns the blob with
+    /// its version.
+    pub(crate) fn put_if(
+        &self,
+        path: &str,
+        mut blob: Blob,
+        check: impl FnOnce(Option<&Blob>) -> Result<(), Problem>,
+    ) -> Result<Blob, Problem> {
         let mut blobs = self.lock();
-        let versions = blobs.entry(absolute(path)).or_default();
+        let path = absolute(path);
+        check(blobs.get(&path).and_then(|versions| versions.last()))?;
+        let versions = blobs.entry(path).or_default();
         if let Some(previous) = versions.last() {
             blob.version = blob.version.max(previous.version.saturating_add(1));
         }
         if !self.versioning {
             versions.clear();
         }
-        versions.push(blob);
+        versions.push(blob.clone());
+        Ok(blob)
+    }
+
+    /// The version of the next written blob. No two blobs get the same one, also after a delete.
+    pub(crate) fn next_version(&self) -> u64 {
+        VERSION_FIRST + self.written.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn remove(&self, path: &str) {
         self.lock().remove(&absolute(path));
+    }
+
+    /// Removes the blob, if `check` accepts what is there; returns whether there was one.
+    pub(crate) fn remove_if(
+        &self,
+        path: &str,
+        check: impl FnOnce(Option<&Blob>) -> Result<(), Problem>,
+    ) -> Result<bool, Problem> {
+        let mut blobs = self.lock();
+        let path = absolute(path);
+        check(blobs.get(&path).and_then(|versions| versions.last()))?;
+        Ok(blobs.remove(&path).is_some())
+    }
+
+    /// The first path from `from` on, in the order of bytes, and its current blob.
+    pub(crate) fn next_at(&self, from: &str) -> Option<(String, Blob)> {
+        let blobs = self.lock();
+        let mut range = blobs.range::<str, _>((Bound::Included(from), Bound::Unbounded));
+        let (path, versions) = range.next()?;
+        Some((path.clone(), versions.last()?.clone()))
+    }
+
+    /// Makes a bucket that is there even without a blob.
+    pub(crate) fn make_bucket(&self, path: &str) {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
     }
 
     pub(crate) fn find(&self, path: &str, selector: &Selector) -> Option<Blob> {
@@ -60,12 +120,13 @@ impl Store {
         found.cloned()
     }
 
-    /// Whether any blob is below this path.
+    /// Whether this bucket was made or any blob is below this path.
     pub(crate) fn has_below(&self, folder: &str) -> bool {
-        self.lock().keys().any(|path| path.starts_with(folder))
+        let made = self.buckets.lock().unwrap_or_else(PoisonError::into_inner).contains(folder);
+        made || self.next_at(folder).is_some_and(|(path, _)| path.starts_with(folder))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Blob>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Blob>>> {
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     blob::Blob,
-    fault::{ContentRangeLie, Fault},
+    fault::{ContentRangeLie, Fault, PartLie},
     gate::Gate,
 };
 
@@ -26,6 +26,30 @@ pub(crate) struct Treatment {
     pub(crate) hold: Option<(u64, Gate)>,
     /// Bytes per write, and milliseconds between writes.
     pub(crate) drip: Option<(u64, u64)>,
+    pub(crate) request: RequestFaults,
+}
+
+/// How the request itself is treated. The default has no fault.
+#[derive(Debug, Default)]
+pub(crate) struct RequestFaults {
+    pub(crate) after_body: Option<Instead>,
+    pub(crate) after_effect: Option<Instead>,
+    pub(crate) loses_response: bool,
+    pub(crate) cut_after: Option<u64>,
+    pub(crate) stall_after: Option<u64>,
+    /// Offset in the body of a byte with a flipped bit.
+    pub(crate) flip: Option<u64>,
+    /// The code of the error in the body, and whether the request has its effect.
+    pub(crate) error_in_body: Option<(&'static str, bool)>,
+    pub(crate) lie_checksum: bool,
+    pub(crate) parts_lie: Option<(u64, PartLie)>,
+}
+
+impl RequestFaults {
+    /// The number of bytes of the body after which a fault is due.
+    pub(crate) fn stop_after(&self) -> Option<u64> {
+        self.cut_after.into_iter().chain(self.stall_after).min()
+    }
 }
 
 /// A response without bytes of the blob.
@@ -75,6 +99,8 @@ pub(crate) enum Ending {
     KeepAlive,
     /// The orderly end that was announced.
     Close,
+    /// The same, while the rest of a request that was not read is dropped.
+    Linger,
     /// FIN alone, as from a cut line.
     Fin,
     Reset,
@@ -117,6 +143,17 @@ impl Treatment {
             Fault::NoRangeSupport => self.ignore_range = true,
             Fault::HoldAfter { bytes, gate } => self.hold = Some((bytes, gate)),
             Fault::LieAboutLength(delta) => self.length_delta = delta,
+            Fault::AfterBody(fault) => self.request.after_body = refusal(*fault),
+            Fault::AfterEffect(fault) => self.request.after_effect = refusal(*fault),
+            Fault::LoseResponse => self.request.loses_response = true,
+            Fault::CutRequestAfter(bytes) => self.request.cut_after = Some(bytes),
+            Fault::StallRequestAfter(bytes) => self.request.stall_after = Some(bytes),
+            Fault::FlipRequestByte(offset) => self.request.flip = Some(offset),
+            Fault::ErrorInBody { code, has_effect } => {
+                self.request.error_in_body = Some((code, has_effect));
+            }
+            Fault::LieChecksum => self.request.lie_checksum = true,
+            Fault::WrongPartsList { part, lie } => self.request.parts_lie = Some((part, lie)),
             Fault::SlowDrip { bytes, interval_ms } => self.drip = Some((bytes, interval_ms)),
         }
     }
@@ -134,4 +171,9 @@ impl Treatment {
         self.opening = opening;
         self.ending = Ending::Fin;
     }
+}
+
+/// The refusal that a fault is; `None` if it is not one.
+fn refusal(fault: Fault) -> Option<Instead> {
+    Treatment::of(&[fault]).instead
 }

@@ -70,8 +70,8 @@ fn hash<H: md5::Digest>(content: &Content, range: Range<u64>) -> io::Result<Vec<
 pub(crate) struct Uploaded {
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) algorithm: PartsAlgorithm,
-    composite: Vec<u8>,
-    md5: Vec<u8>,
+    pub(crate) composite: Vec<u8>,
+    pub(crate) md5: Vec<u8>,
 }
 
 impl Uploaded {

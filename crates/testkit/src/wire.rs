@@ -1,13 +1,16 @@
 //! The byte stream of one connection, plain or TLS, and its possible ends.
 
-use std::io;
+use std::{io, time::Duration};
 
 use bytes::BytesMut;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, Interest, Ready},
     net::TcpStream,
 };
 use tokio_rustls::server::TlsStream;
+
+/// How often a stalled connection looks whether its client is still there.
+const HANG_UP_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A connection's stream.
 #[derive(Debug)]
@@ -81,6 +84,30 @@ impl Wire {
         let mut dropped = BytesMut::with_capacity(1024);
         while matches!(self.read(&mut dropped).await, Ok(count) if count > 0) {
             dropped.clear();
+        }
+    }
+
+    /// Ends in order, and reads and drops what the client still sends, so that it can read a response
+    /// that came before its request was complete.
+    pub(crate) async fn linger(mut self) -> io::Result<()> {
+        match &mut self {
+            Self::Plain(tcp) => tcp.shutdown().await?,
+            Self::Tls(tls) => tls.shutdown().await?,
+        }
+        self.drain().await;
+        Ok(())
+    }
+
+    /// Waits until the client closes, and reads nothing that it sends.
+    pub(crate) async fn hung_up(&mut self) {
+        loop {
+            let ready = self.tcp().ready(Interest::READABLE).await;
+            if ready.is_ok_and(Ready::is_read_closed) {
+                return;
+            }
+            // The stream stays readable while its bytes are not read, so there is no event to wait
+            // for.
+            tokio::time::sleep(HANG_UP_INTERVAL).await;
         }
     }
 

@@ -17,6 +17,7 @@ mod remote;
 mod serve;
 mod store;
 mod transfer;
+mod upload;
 mod version;
 
 pub(crate) use cache::{CacheArgs, ChunkingArg};
@@ -32,6 +33,7 @@ pub(crate) use store::{
     ReplayArgs, StoreArgs, StoreCheckArgs, StoreCommand, StoreImportArgs, StorePurgeArgs,
 };
 pub(crate) use transfer::{FileArgs, TransferArgs};
+pub(crate) use upload::UploadArgs;
 pub(crate) use version::VersionArgs;
 
 use std::ffi::OsString;
@@ -179,6 +181,8 @@ pub(crate) struct CpArgs {
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]
     pub(crate) version: VersionArgs,
+    #[command(flatten)]
+    pub(crate) upload: UploadArgs,
 }
 
 #[derive(Debug, Args)]

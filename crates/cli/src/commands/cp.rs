@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::{Client, Error, ErrorKind, Location, Operation, Result};
 
-use super::{mirrors, put};
+use super::{mirrors, put, upload};
 use crate::args::{ChunkingArg, CpArgs};
 use crate::checksums::ChecksumList;
 use crate::exit::Exit;
@@ -20,6 +20,9 @@ use crate::store_url::Stores;
 pub(crate) async fn run(mut session: Session, args: &CpArgs) -> Exit {
     if let Some(cache) = args.target().to_str().filter(|target| PutUrl::is_one(target)) {
         return put::run(session, args, cache).await;
+    }
+    if let Some(target) = args.target().to_str().filter(|target| upload::is_target(target)) {
+        return upload::run(session, args, target).await;
     }
     session.data_on_stdout = args.target() == Path::new("-");
     match planned(args).await {
@@ -89,6 +92,9 @@ fn plan(args: &CpArgs) -> Result<Plan> {
 
 /// Refuses cache options that have no effect here.
 fn for_caches(args: &CpArgs, names: &[&str]) -> Result<()> {
+    if let Some(option) = args.upload.given() {
+        return Err(invalid(option, "it is for what is stored in a bucket or at a web server"));
+    }
     let cache = &args.cache;
     if cache.digest.is_some() {
         return Err(invalid("--digest", "it is for what is put into a grpc:// cache")

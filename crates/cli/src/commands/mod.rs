@@ -15,3 +15,4 @@ pub(crate) mod put;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod store;
+mod upload;

@@ -90,6 +90,10 @@ fn plan(
     let index = args.cache.keep_index.then_some("--keep-index");
     let list = args.checksums.is_some().then_some("--checksums");
     let mirror = (!args.mirror.is_empty()).then_some("--mirror");
+    let described = args.upload.given();
+    if let Some(option) = described {
+        return Err(invalid(option, "it is for what is stored in a bucket or at a web server"));
+    }
     if let Some(option) = args.version.name().or(seed).or(index).or(list).or(mirror) {
         return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }

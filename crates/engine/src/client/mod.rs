@@ -27,7 +27,6 @@ pub use unchanged::{Unchanged, file_matches};
 pub use upload::UploadBuilder;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -41,6 +40,7 @@ use crate::read::ReadState;
 use crate::remote::{Location, Remotes};
 use crate::sink::file::StateFolder;
 use crate::transfer::target::Target;
+use crate::upload::UploadSource;
 
 /// Moves blobs. Create one client and use it for everything: clones are cheap and share everything.
 ///
@@ -165,8 +165,9 @@ impl Client {
         ReadBuilder::restored(self, blob, state)
     }
 
-    /// Uploads the file `source` to `target`. Await the result, or set options first.
-    pub fn upload(&self, source: impl Into<PathBuf>, target: &Location) -> UploadBuilder {
+    /// Uploads `source` to `target`: the path of a file, bytes in memory, a stream or a reader.
+    /// Await the result, or set options first.
+    pub fn upload(&self, source: impl Into<UploadSource>, target: &Location) -> UploadBuilder {
         UploadBuilder::new(self, source.into(), target)
     }
 

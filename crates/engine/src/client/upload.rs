@@ -1,7 +1,6 @@
 //! [`UploadBuilder`]: one upload, from its options to its report.
 
 use std::future::IntoFuture;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -16,8 +15,10 @@ use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedUploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Location, Stored};
+use crate::remote::{Location, Stored, WriteOptions};
 use crate::report::Report;
+use crate::sink::file::StateFolder;
+use crate::upload::{self, OnFailure, UploadOptions, UploadSource};
 
 /// The average chunk size if neither the caller nor the store specifies one: the recommendation of
 /// the Remote Execution API.
@@ -25,41 +26,95 @@ const CHUNK_BYTES_AVG: u64 = 512 << 10;
 
 /// An upload that has not begun. Awaiting it gives a [`Report`].
 ///
-/// Only bytes are sent that the store lacks and that no other upload of the client is sending to
-/// it. The file may be larger than memory. A pipe, a terminal, or a file whose length differs from
-/// what the system reports is first read to its end, into a temporary file (in `TMPDIR`, else
-/// `/var/tmp`).
+/// To a cache, only bytes are sent that the cache lacks and that no other upload of the client is
+/// sending to it. To any other remote the blob goes in one request, or in parts if it is long. The
+/// source may be larger than memory. An upload of a file that was interrupted goes on when it is
+/// called again: only the parts that the remote lacks are sent. A pipe, a terminal, or a file whose
+/// length differs from what the system reports is a stream. For a cache it is first read to its
+/// end, into a temporary file (in `TMPDIR`, else `/var/tmp`).
 ///
 /// Dropping the future ends the upload and everything in flight.
 ///
 /// # Errors
 ///
-/// - `Unsupported`: the target takes no uploads, the store does not know the digest function, or
-///   the blob is too long for the store.
-/// - `Changed`: the file changed during the upload. Nothing was registered.
-/// - `Integrity`: the file does not match the target's digest, or the store contradicts itself.
-///   With [`Self::confirm`] also if the store has lost bytes that it acknowledged.
-/// - `Exhausted`: the store loses chunks as fast as they are sent, or the attempts or the deadline
-///   are used up.
-#[derive(Clone, Debug)]
+/// - `Unsupported`: the target takes no uploads or no such upload, or the blob is too long for it.
+/// - `AlreadyExists`, `Changed`: the condition on the target does not hold. `Changed` also if the
+///   source changed during the upload. No blob was made.
+/// - `Integrity`: the source does not match the target's digest, or the remote has other bytes than
+///   were sent. With [`Self::confirm`] also if the store has lost bytes that it acknowledged.
+/// - `Exhausted`: the attempts or the deadline are used up, or the store loses chunks as fast as
+///   they are sent.
+#[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct UploadBuilder {
-    source: PathBuf,
+    source: UploadSource,
     target: Location,
     chunk_policy: ChunkPolicy,
     options: ChunkedUploadOptions,
+    remote: RemoteUpload,
+}
+
+/// Options of an upload to a remote that is no store of chunks.
+#[derive(Debug)]
+struct RemoteUpload {
+    write: WriteOptions,
+    part_bytes: Option<u64>,
+    is_whole: bool,
+    expected_bytes: Option<u64>,
+    on_failure: OnFailure,
+    state: StateFolder,
 }
 
 impl UploadBuilder {
-    pub(super) fn new(client: &Client, source: PathBuf, target: &Location) -> Self {
+    pub(super) fn new(client: &Client, source: UploadSource, target: &Location) -> Self {
         let options = ChunkedUploadOptions {
             digest: target.stored().and_then(|stored| stored.digest),
             retry: client.0.retry.clone(),
             in_flight: client.0.in_flight.clone(),
             ..ChunkedUploadOptions::within(client.0.budget.clone())
         };
+        let remote = RemoteUpload {
+            write: WriteOptions::default(),
+            part_bytes: None,
+            is_whole: false,
+            expected_bytes: None,
+            on_failure: OnFailure::default(),
+            state: client.0.state.clone(),
+        };
         let chunk_policy = ChunkPolicy::default();
-        Self { source, target: target.clone(), chunk_policy, options }
+        Self { source, target: target.clone(), chunk_policy, options, remote }
+    }
+
+    /// The condition on the target, and the blob's description. A cache has neither, and refuses
+    /// both.
+    pub fn write(mut self, write: WriteOptions) -> Self {
+        self.remote.write = write;
+        self
+    }
+
+    /// Bytes of a part, within the limits of the remote; by default 8 MiB, and more for a blob with
+    /// too many of them. A blob of one part goes in one request.
+    pub fn part_bytes(mut self, bytes: u64) -> Self {
+        self.remote.part_bytes = Some(bytes.max(1));
+        self
+    }
+
+    /// Sends the blob in one request, whatever its length.
+    pub fn whole(mut self) -> Self {
+        self.remote.is_whole = true;
+        self
+    }
+
+    /// The length that a stream will about have, in bytes. It decides how long the parts are.
+    pub fn expected_bytes(mut self, bytes: u64) -> Self {
+        self.remote.expected_bytes = Some(bytes);
+        self
+    }
+
+    /// What happens to the stored parts when the upload fails. Those of a stream are always removed.
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.remote.on_failure = on_failure;
+        self
     }
 
     /// The file's digest, if the caller knows it; by default the digest in the target's URL. The
@@ -147,15 +202,22 @@ impl UploadBuilder {
     }
 
     async fn transfer(self) -> Result<Report> {
-        let Self { source, target, chunk_policy, mut options } = self;
+        if self.target.stored().is_none() {
+            return self.to_remote().await;
+        }
+        let Self { source, target, chunk_policy, mut options, remote } = self;
         let _running = options.progress.begin_transfer();
         let failed = |message| {
             Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
         };
         let Some(Stored { store, .. }) = target.stored() else {
-            let hint = "name a cache: grpc://HOST:PORT/INSTANCE";
-            target.write().map_err(|error| error.with_hint(hint))?;
-            return Err(failed("uploads are supported only to caches").with_hint(hint));
+            return Err(failed("it is no cache"));
+        };
+        if remote.write != WriteOptions::default() {
+            return Err(failed("a cache keeps neither conditions nor descriptions"));
+        }
+        let Some(path) = source.as_path() else {
+            return Err(failed("uploads to a cache are of files").with_hint("write it to a file"));
         };
         options.whole_fallback = chunk_policy != ChunkPolicy::Required;
         options.is_whole = chunk_policy == ChunkPolicy::Never;
@@ -170,7 +232,34 @@ impl UploadBuilder {
             }
         }
         let store: &Arc<dyn ChunkStore> = store;
-        chunked::upload(store, &source, &options).await
+        chunked::upload(store, path, &options).await
+    }
+
+    async fn to_remote(self) -> Result<Report> {
+        let Self { source, target, chunk_policy, options, remote } = self;
+        let _running = options.progress.begin_transfer();
+        target.write()?;
+        if chunk_policy == ChunkPolicy::Required {
+            let message = "only a cache takes chunks";
+            let name = target.display();
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Locate, name, message));
+        }
+        let RemoteUpload { write, part_bytes, is_whole, expected_bytes, on_failure, state } =
+            remote;
+        let options = UploadOptions {
+            write,
+            part_bytes,
+            is_whole,
+            expected_bytes,
+            on_failure,
+            window: options.window,
+            retry: options.retry,
+            budget: options.budget,
+            progress: options.progress,
+            cancel: options.cancel,
+            state,
+        };
+        upload::upload(&target, source, options).await
     }
 }
 

@@ -79,8 +79,8 @@ impl AcceptedChecksums {
         }
     }
 
-    /// Goes on to the algorithm after this one. The error says that the same write, with its
-    /// checksum computed anew, can succeed.
+    /// Goes on to the algorithm after this one. A retry of the same request cannot succeed: its
+    /// checksum must be computed anew.
     pub(super) fn explain(&self, algorithm: Option<ChecksumAlgorithm>, refusal: Refusal) -> Error {
         if let Some(algorithm) = algorithm {
             // Of several requests with one algorithm only the first refusal goes on.
@@ -89,6 +89,6 @@ impl AcceptedChecksums {
             });
             tracing::debug!(%algorithm, "the remote refuses this checksum");
         }
-        refusal.error.into_kind(ErrorKind::Unsupported).retryable(RetryClass::Now)
+        refusal.error.into_kind(ErrorKind::Unsupported).retryable(RetryClass::Never)
     }
 }

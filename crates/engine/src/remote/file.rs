@@ -256,7 +256,8 @@ fn info(metadata: &Metadata) -> BlobInfo {
     }
 }
 
-fn stamp(metadata: &Metadata) -> Version {
+/// The version of an opened file.
+pub(crate) fn stamp(metadata: &Metadata) -> Version {
     Version::FileStamp(format!(
         "{:x}-{:x}-{:x}-{:x}.{:09}-{:x}.{:09}",
         metadata.dev(),

@@ -112,6 +112,7 @@ pub use customer_key::CustomerKey;
 pub use delete::{Delete, DeleteProfile, DeleteRequest};
 #[cfg(feature = "_transport")]
 pub use extra_headers::ExtraHeaders;
+pub(crate) use file::stamp as file_stamp;
 pub use list::{
     List, ListEntry, ListPage, ListPages, ListProfile, ListRequest, PageToken, Unlisted,
 };

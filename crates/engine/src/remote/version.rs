@@ -71,7 +71,7 @@ impl Version {
     }
 
     /// Whether both name the same version: equal text, or one date in two formats.
-    pub(super) fn agrees(&self, other: &Self) -> bool {
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             _ if self == other => true,
             #[cfg(feature = "_transport")]

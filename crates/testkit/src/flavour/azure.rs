@@ -104,6 +104,7 @@ impl Dialect for Azure {
             Problem::NoSuchKey | Problem::NoSuchVersion | Problem::Status(404) => {
                 ("BlobNotFound", "The specified blob does not exist.")
             }
+            Problem::BlobExists => ("BlobAlreadyExists", "The specified blob already exists."),
             Problem::Coded(coded) => (coded.code, coded.message),
             Problem::Status(401) => ("NoAuthenticationInformation", "Please authenticate."),
             Problem::Status(403) => ("AuthorizationFailure", "You are not authorized."),

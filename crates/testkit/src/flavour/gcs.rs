@@ -123,7 +123,7 @@ impl Dialect for Gcs {
         head.add("x-goog-storage-class", "STANDARD");
     }
 
-    fn document(&self, problem: Problem, _request: &Request) -> Document {
+    fn document(&self, problem: Problem, request: &Request) -> Document {
         let (code, message) = match problem {
             Problem::NoSuchBucket => ("NoSuchBucket", "The specified bucket does not exist."),
             Problem::NoSuchKey | Problem::NoSuchVersion | Problem::Status(404) => {
@@ -133,13 +133,36 @@ impl Dialect for Gcs {
             Problem::Status(401) => ("AuthenticationRequired", "Authentication required."),
             Problem::Status(403) => ("AccessDenied", "Access denied."),
             Problem::Status(405) => ("MethodNotAllowed", "The method is not allowed here."),
-            Problem::Status(412) => ("PreconditionFailed", "A precondition did not hold."),
+            Problem::Status(412) | Problem::BlobExists => {
+                ("PreconditionFailed", "A precondition did not hold.")
+            }
             Problem::Status(416) => ("InvalidRange", "The requested range cannot be satisfied."),
             Problem::Status(429) => ("SlowDown", "The rate limit is exceeded."),
             Problem::Status(503) => ("ServiceUnavailable", "The service is unavailable."),
             Problem::Status(_) => ("InternalError", "We encountered an internal error."),
         };
+        if crate::write::is_json(&request.path) {
+            return json(problem, code, message);
+        }
         let content_type = "application/xml; charset=UTF-8";
         Document { content_type, body: xml(code, message), field: None }
     }
+}
+
+/// The error document of the JSON API. Its reasons differ from the codes of the XML API.
+fn json(problem: Problem, code: &str, message: &str) -> Document {
+    let status = problem.status();
+    let reason = match status {
+        404 if !matches!(problem, Problem::Coded(_)) => "notFound",
+        412 => "conditionNotMet",
+        429 => "rateLimitExceeded",
+        500 | 503 if !matches!(problem, Problem::Coded(_)) => "backendError",
+        _ => code,
+    };
+    let error = serde_json::json!({ "message": message, "domain": "global", "reason": reason });
+    let body = serde_json::json!({
+        "error": { "code": status, "message": message, "errors": [error] }
+    });
+    let content_type = "application/json; charset=UTF-8";
+    Document { content_type, body: body.to_string(), field: None }
 }

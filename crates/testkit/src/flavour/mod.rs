@@ -58,6 +58,8 @@ pub(crate) enum Problem {
     NoSuchBucket,
     NoSuchKey,
     NoSuchVersion,
+    /// A write that must not replace a blob finds one. Only Azure has a code of its own for it.
+    BlobExists,
     /// An error with a code of the flavour.
     Coded(Coded),
     /// Any other status.
@@ -68,6 +70,7 @@ impl Problem {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::NoSuchBucket | Self::NoSuchKey | Self::NoSuchVersion => 404,
+            Self::BlobExists => 409,
             Self::Coded(coded) => coded.status,
             Self::Status(code) => code,
         }

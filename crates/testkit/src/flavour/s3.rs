@@ -77,7 +77,7 @@ impl Dialect for S3 {
 
     fn kinds(&self, blob: &Blob, _options: &ServerOptions) -> Vec<Kind> {
         match blob.checksums {
-            _ if blob.uploaded.is_some() => Vec::new(),
+            _ if blob.uploaded.is_some() || blob.stored.is_some() => Vec::new(),
             Checksums::None => Vec::new(),
             Checksums::Correct | Checksums::Wrong => vec![Kind::Crc64Nvme],
             Checksums::Composite { parts } => vec![Kind::CompositeCrc32c(parts.max(1))],
@@ -96,6 +96,13 @@ impl Dialect for S3 {
         let mode = view.request.field("x-amz-checksum-mode");
         if !view.whole || !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
             return;
+        }
+        if let Some(stored) = &view.blob.stored
+            && view.blob.checksums != Checksums::None
+        {
+            for (name, value) in stored.fields(view.blob.checksums == Checksums::Wrong) {
+                head.add(name, value);
+            }
         }
         if let Some(uploaded) = &view.blob.uploaded
             && let Some(name) = uploaded.algorithm.header()
@@ -126,7 +133,9 @@ impl Dialect for S3 {
             Problem::Coded(coded) => (coded.code, coded.message),
             Problem::Status(401 | 403) => ("AccessDenied", "Access Denied"),
             Problem::Status(405) => ("MethodNotAllowed", "The method is not allowed here."),
-            Problem::Status(412) => ("PreconditionFailed", "A pre-condition did not hold"),
+            Problem::Status(412) | Problem::BlobExists => {
+                ("PreconditionFailed", "A pre-condition did not hold")
+            }
             Problem::Status(416) => ("InvalidRange", "The requested range is not satisfiable"),
             Problem::Status(429 | 503) => ("SlowDown", "Please reduce your request rate."),
             Problem::Status(_) => ("InternalError", "We encountered an internal error."),

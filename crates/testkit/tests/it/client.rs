@@ -68,6 +68,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.reply(method == "HEAD").await
     }
 
+    /// Sends a request with a body and reads its response.
+    pub(crate) async fn write(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &[&str],
+        body: &[u8],
+    ) -> Reply {
+        let length = format!("Content-Length: {}", body.len());
+        self.send(method, target, &[fields, &[&length]].concat()).await;
+        // The server may end the connection before it has read the body.
+        let _ = self.stream.write_all(body).await;
+        self.reply(method == "HEAD").await
+    }
+
     pub(crate) async fn send(&mut self, method: &str, target: &str, fields: &[&str]) {
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
         for field in fields {
@@ -95,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         reply.head = String::from_utf8_lossy(&head).into_owned();
         let status = reply.head.split(' ').nth(1).and_then(|code| code.parse().ok());
         reply.status = status.unwrap_or(0);
-        if !head_only && reply.status != 304 {
+        if !head_only && reply.status != 304 && reply.status != 204 {
             (reply.body, reply.end) = self.body(&reply).await;
         }
         reply
@@ -166,6 +181,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 /// One request on a connection of its own.
 pub(crate) async fn get(server: &Server, target: &str, fields: &[&str]) -> Reply {
     Client::connect(server).await.ask("GET", target, fields).await
+}
+
+/// One request with a body on a connection of its own.
+pub(crate) async fn write(
+    server: &Server,
+    method: &str,
+    target: &str,
+    fields: &[&str],
+    body: &[u8],
+) -> Reply {
+    Client::connect(server).await.write(method, target, fields, body).await
+}
+
+/// One request without a body on a connection of its own.
+pub(crate) async fn ask(server: &Server, method: &str, target: &str, fields: &[&str]) -> Reply {
+    Client::connect(server).await.ask(method, target, fields).await
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {

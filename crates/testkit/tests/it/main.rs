@@ -9,6 +9,7 @@
 //! | the server owns its tasks, and its counts are true | `lifecycle` |
 //! | TLS, and the effect of a cut under it | `tls` |
 //! | the oracle for hostile servers distinguishes right from wrong | `hostile` |
+//! | uploads of each flavour, with their refusals, options and faults | `writes` |
 //! | the cache of the Remote Execution API, its faults and its cutting | `reapi` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -24,3 +25,4 @@ mod manners;
 mod random;
 mod reapi;
 mod tls;
+mod writes;

@@ -163,6 +163,7 @@ fn checksums(head: &ResponseHead, dialect: Dialect) -> Vec<StoredChecksum> {
             (name.as_str().strip_prefix("x-amz-checksum-"), value.to_str())
             && algorithm != "type"
             && algorithm != "mode"
+            && algorithm != "algorithm"
             && head.status != StatusCode::PARTIAL_CONTENT
         {
             note(name.as_str(), headers::parse_amz_checksum(algorithm, value, amz_type));

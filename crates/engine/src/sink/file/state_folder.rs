@@ -39,7 +39,7 @@ impl StateFolder {
     }
 
     /// Its path, if there is one. Blocks, because it may look up the user's home folder.
-    pub(super) fn path(&self) -> Option<PathBuf> {
+    pub(crate) fn path(&self) -> Option<PathBuf> {
         match &self.0 {
             Place::OfUser => of_user(std::env::var_os("XDG_STATE_HOME"), std::env::home_dir()),
             Place::At(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.clone())),

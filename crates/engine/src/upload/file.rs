@@ -1,0 +1,111 @@
+//! [`SourceFile`]: a file that is read by position, and watched for changes.
+//!
+//! Device, inode, length, modification time and change time are compared before the blob is made.
+//! A writer can set the modification time back, but not the change time.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::UploadOptions;
+use super::source::{At, Opened};
+use super::stream::SourceStream;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::offload::offload;
+use crate::remote::Version;
+use crate::remote::file_stamp;
+use crate::remote::local::{self, LocalFile};
+use crate::sink::file::descriptors::{self, Descriptors};
+
+/// See the module docs.
+#[derive(Debug)]
+pub(super) struct SourceFile {
+    file: File,
+    path: PathBuf,
+    name: Arc<str>,
+    len: u64,
+    stamp: Version,
+    modified: Option<SystemTime>,
+    #[expect(dead_code, reason = "held until the file is closed")]
+    descriptors: Descriptors,
+}
+
+impl SourceFile {
+    /// Opens a path: a file, or a stream if the path has no length.
+    pub(super) async fn open(path: &Path, options: &UploadOptions) -> Result<Opened> {
+        let name: Arc<str> = local::name(path).into();
+        let path = path.to_owned();
+        let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
+        let place = path.clone();
+        let opened =
+            offload(Operation::Upload, &name, move || LocalFile::open(&place, Operation::Upload))
+                .await?;
+        Ok(match opened {
+            LocalFile::Regular(file, metadata) => {
+                let (len, stamp) = (metadata.len(), file_stamp(&metadata));
+                let modified = metadata.modified().ok();
+                let opened = Self { file, path, name, len, stamp, modified, descriptors };
+                Opened::At(Arc::new(At::File(Arc::new(opened))))
+            }
+            LocalFile::Stream(stream) => {
+                Opened::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
+            }
+        })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes with the file.
+    pub(super) fn stamp(&self) -> &Version {
+        &self.stamp
+    }
+
+    pub(super) fn modified(&self) -> Option<SystemTime> {
+        self.modified
+    }
+
+    /// Fills `buffer` with the bytes at `offset`. Blocks.
+    pub(super) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.changed("it became shorter"),
+            _ => local::failed(&self.name, Operation::Upload, error),
+        })
+    }
+
+    /// Fails with `Changed` if the file is no longer what it was when it was opened.
+    pub(super) async fn check_unchanged(self: &Arc<Self>) -> Result<()> {
+        let this = Arc::clone(self);
+        offload(Operation::Upload, &self.name, move || {
+            let failed = |error| local::failed(&this.name, Operation::Upload, error);
+            let now: Metadata = this.file.metadata().map_err(failed)?;
+            if file_stamp(&now) == this.stamp {
+                return Ok(());
+            }
+            Err(match now.len() == this.len {
+                true => this.changed("it was written to"),
+                false => this.changed(&format!("it had {} bytes, and has {}", this.len, now.len())),
+            })
+        })
+        .await
+    }
+
+    /// The error of a source that changed.
+    pub(super) fn changed(&self, how: &str) -> Error {
+        let message = format!("the source changed while it was uploaded: {how}");
+        Error::new(ErrorKind::Changed, Operation::Upload, &*self.name, message).with_hint(
+            "nothing was stored under the target's name; upload it when nothing writes to it",
+        )
+    }
+}

@@ -1,0 +1,306 @@
+//! An upload in parts, from its beginning to its end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_core::checksum::Crc;
+use tokio_util::sync::CancellationToken;
+
+use super::resume::{self, Continued};
+use super::source::At;
+use super::units::{Done, Feed, Job, PartUnits};
+use super::{Made, OnFailure, Transfer, landed, sums, whole};
+use crate::error::{Error, ErrorKind, Result};
+use crate::remote::{
+    CompleteRequest, LastPart, PartNumber, PartProfile, Upload, UploadPart, UploadState,
+    WriteOptions, Written,
+};
+use crate::store::SendProgress;
+use crate::transfer::driver::{Flight, drive};
+
+/// Uploads a source that is read by position.
+pub(super) async fn upload(
+    transfer: &Arc<Transfer>,
+    source: &Arc<At>,
+    part_bytes: u64,
+) -> Result<Made> {
+    let options = whole::described(transfer, source)?;
+    let continued = match source.file() {
+        Some(file) if transfer.options.on_failure == OnFailure::Keep => {
+            resume::find(transfer, source, file, &options, part_bytes).await?
+        }
+        _ => Continued::none(),
+    };
+    let (journal, found) = match continued {
+        Continued::Completed { written, crc, parts, journal } => {
+            journal.remove().await;
+            let checksum = crc.map(|crc| crc.to_checksum());
+            let (len_bytes, notes) = (source.len(), Vec::new());
+            let resumed_bytes = len_bytes;
+            transfer.progress.reused(len_bytes);
+            return Ok(Made { written, options, len_bytes, resumed_bytes, checksum, parts, notes });
+        }
+        Continued::Upload { journal, found } => (journal, found),
+    };
+    let (upload, part_bytes, done) = match found {
+        Some(found) => found,
+        None => {
+            landed::check_precondition(transfer, &options.precondition).await?;
+            let upload = begin(transfer, &options).await?;
+            if let Some(journal) = &journal {
+                journal.begin(&upload, part_bytes, source.len()).await;
+            }
+            (upload, part_bytes, BTreeMap::new())
+        }
+    };
+    let profile = part_profile(transfer, &upload)?;
+    let job = Job { transfer: Arc::clone(transfer), upload, profile, journal };
+    let job = Arc::new(job);
+    let outcome = match job.profile.last {
+        LastPart::WithComplete => in_order(&job, source).await,
+        LastPart::Alone => in_parts(&job, source, part_bytes, done).await,
+    };
+    ended(&job, outcome, source.file().is_some()).await
+}
+
+/// Uploads a stream, whose first part does not end it.
+pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: Feed) -> Result<Made> {
+    let options = landed::marked(&transfer.options.write)?;
+    let upload = begin(transfer, &options).await?;
+    let profile = part_profile(transfer, &upload)?;
+    let job = Job { transfer: Arc::clone(transfer), upload, profile, journal: None };
+    let job = Arc::new(job);
+    let outcome = match job.profile.last {
+        LastPart::WithComplete => {
+            let message = "the remote takes the parts of a stream only without a condition";
+            Err(transfer.error(ErrorKind::Unsupported, message))
+        }
+        LastPart::Alone => {
+            let done = run(&job, feed, BTreeMap::new()).await;
+            match done {
+                Ok(done) => complete(&job, done, 0).await,
+                Err(error) => Err(error),
+            }
+        }
+    };
+    ended(&job, outcome, false).await
+}
+
+async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
+    let (write, blob) = (transfer.write()?, &transfer.target.blob);
+    let limit = transfer.calls.patience(0);
+    transfer.calls.first(limit, |_| write.begin(blob, options)).await
+}
+
+fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
+    transfer.write()?.part_profile(upload).ok_or_else(|| {
+        transfer.error(ErrorKind::Unsupported, "the remote takes no parts of this upload")
+    })
+}
+
+async fn in_parts(
+    job: &Arc<Job>,
+    source: &Arc<At>,
+    part_bytes: u64,
+    done: BTreeMap<u32, Done>,
+) -> Result<Made> {
+    let resumed_bytes = done.values().map(|done| done.stored.len_bytes).sum();
+    job.transfer.progress.reused(resumed_bytes);
+    let left: VecDeque<_> = ranges(source.len(), part_bytes)
+        .filter(|(number, _)| !done.contains_key(&number.get()))
+        .collect();
+    let feed = Feed::Ranges { source: Arc::clone(source), left };
+    let done = run(job, feed, done).await?;
+    source.check_unchanged().await?;
+    complete(job, done, resumed_bytes).await
+}
+
+/// The numbers and ranges of the parts.
+pub(super) fn ranges(len: u64, part_bytes: u64) -> impl Iterator<Item = (PartNumber, Range<u64>)> {
+    let count = u32::try_from(len.div_ceil(part_bytes.max(1))).unwrap_or(u32::MAX);
+    (1..=count).filter_map(move |number| {
+        let start = u64::from(number - 1) * part_bytes;
+        Some((PartNumber::new(number)?, start..len.min(start + part_bytes)))
+    })
+}
+
+async fn run(job: &Arc<Job>, feed: Feed, done: BTreeMap<u32, Done>) -> Result<BTreeMap<u32, Done>> {
+    let mut units = PartUnits::new(Arc::clone(job), feed, done);
+    let stop = CancellationToken::new();
+    let cancel = &job.transfer.calls.cancel;
+    // A unit is a task that is aborted when its flight is dropped, so nothing waits for `stop`.
+    let mut flight = Flight::default();
+    let outcome = drive(&mut units, &mut flight, cancel).await;
+    drop((flight, stop));
+    outcome.map(|()| units.done)
+}
+
+/// Makes the blob of its parts.
+async fn complete(job: &Job, done: BTreeMap<u32, Done>, resumed_bytes: u64) -> Result<Made> {
+    let crc = sums::combined(done.values().map(|done| &done.crc));
+    let parts = done.into_values().map(|done| {
+        let checksum = job.algorithm().filter(|sent| sent.crc() == Some(done.crc.algorithm()));
+        let mut part = done.stored;
+        part.checksum = checksum.map(|_| done.crc.to_checksum());
+        part
+    });
+    let mut request = CompleteRequest::new(parts.collect());
+    let verifies = |crc: &&Crc| {
+        job.profile.whole_checksums.iter().any(|whole| whole.crc() == Some(crc.algorithm()))
+    };
+    request.checksum = crc.as_ref().filter(verifies).map(Crc::to_checksum);
+    let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
+    let written = commit(job, 0, |_| request.clone()).await?;
+    let options = job.upload.options.clone();
+    Ok(Made {
+        written,
+        options,
+        len_bytes,
+        resumed_bytes,
+        checksum: crc.map(|crc| crc.to_checksum()),
+        parts: u32::try_from(parts).unwrap_or(u32::MAX),
+        notes: Vec::new(),
+    })
+}
+
+/// Sends everything that the remote lacks with the request that makes the blob: for a remote that
+/// takes the bytes of an upload in order, in one stream.
+async fn in_order(job: &Job, source: &Arc<At>) -> Result<Made> {
+    let len = source.len();
+    let algorithm = job.profile.whole_checksums.first().copied();
+    let whole = source.sums(0..len, algorithm).await?;
+    let (transfer, mut at, mut resumed_bytes) = (&job.transfer, 0, 0);
+    let mut attempts = transfer.calls.begin();
+    let mut is_first = true;
+    let written = loop {
+        let permit = attempts.permit().await?;
+        let state = attempts.within(transfer.calls.patience(0), state(job)).await;
+        let outcome = match state {
+            Ok(UploadState::Completed(written)) => break written,
+            Ok(UploadState::Prefix(prefix)) if prefix <= len => {
+                at = prefix;
+                if std::mem::take(&mut is_first) {
+                    resumed_bytes = at;
+                    transfer.progress.reused(at);
+                }
+                send_rest(job, source, at, len, &whole).await
+            }
+            Ok(_) => {
+                let message = "the remote has more bytes of the upload than the source";
+                Err(landed::lost(transfer, transfer.error(ErrorKind::NotFound, message)))
+            }
+            Err(error) => Err(error),
+        };
+        drop(permit);
+        match outcome {
+            Ok(written) => break written,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(landed::lost(transfer, error));
+            }
+            Err(error) => attempts.interrupted(error).await?,
+        }
+    };
+    transfer.progress.done(len.saturating_sub(resumed_bytes));
+    let _ = at;
+    let sent = whole.sent().cloned();
+    let confirmed =
+        sent.as_ref().filter(|sum| written.checksums.iter().any(|stored| stored.checksum == **sum));
+    transfer.confirmed(sent.as_ref(), confirmed);
+    let checksum = Some(whole.crc.to_checksum());
+    let notes = vec![
+        "the parts were sent one after another: this remote checks a condition only so".to_owned(),
+    ];
+    let options = job.upload.options.clone();
+    Ok(Made { written, options, len_bytes: len, resumed_bytes, checksum, parts: 1, notes })
+}
+
+async fn state(job: &Job) -> Result<UploadState> {
+    job.transfer.write()?.parts(&job.upload).await
+}
+
+async fn send_rest(
+    job: &Job,
+    source: &Arc<At>,
+    at: u64,
+    len: u64,
+    whole: &sums::PartSums,
+) -> Result<Written> {
+    let transfer = &job.transfer;
+    let rest = match at {
+        0 => whole.clone(),
+        _ => source.sums(at..len, None).await?,
+    };
+    source.check_unchanged().await?;
+    let Some(number) = PartNumber::new(1) else { return Err(transfer.calls.cancelled()) };
+    let write = transfer.write()?;
+    let mut call = |sending: SendProgress| {
+        let payload = source.payload(at..len, &rest, &sending);
+        let last = UploadPart { number, offset: at, payload };
+        let mut request = CompleteRequest::new(Vec::new());
+        request.len_bytes = len;
+        request.checksum = whole.sent().cloned();
+        request.last = Some(last);
+        async move { write.complete(&job.upload, &request).await }
+    };
+    transfer.once(len - at, &mut call).await
+}
+
+async fn commit(
+    job: &Job,
+    len: u64,
+    request: impl Fn(&SendProgress) -> CompleteRequest,
+) -> Result<Written> {
+    let (transfer, write) = (&job.transfer, job.transfer.write()?);
+    let call = |sending: SendProgress| {
+        let request = request(&sending);
+        async move { write.complete(&job.upload, &request).await }
+    };
+    let look = || async move {
+        Ok(match write.parts(&job.upload).await? {
+            UploadState::Completed(written) => Some(written),
+            UploadState::Parts(_) | UploadState::Prefix(_) => None,
+        })
+    };
+    let made = transfer.make_blob(len, transfer.commit_limit(), call, look).await;
+    made.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => landed::lost(transfer, error),
+        _ => error,
+    })
+}
+
+/// Cleans up after the upload, and says what stays behind.
+async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> {
+    let error = match outcome {
+        Ok(made) => {
+            if let Some(journal) = &job.journal {
+                journal.remove().await;
+            }
+            return Ok(made);
+        }
+        Err(error) => error,
+    };
+    let keeps = is_file && job.transfer.options.on_failure == OnFailure::Keep;
+    // The parts of a changed source are of no use.
+    if keeps && error.kind() != ErrorKind::Changed && !landed::is_lost(&error) {
+        return Err(error);
+    }
+    Err(abort(job, error).await)
+}
+
+/// Aborts the upload, also if the transfer was cancelled.
+async fn abort(job: &Job, error: Error) -> Error {
+    let aborted = async { job.transfer.write()?.abort(&job.upload).await };
+    let limit = job.transfer.calls.patience(0);
+    match tokio::time::timeout(limit, aborted).await {
+        Ok(Ok(())) => {
+            if let Some(journal) = &job.journal {
+                journal.remove().await;
+            }
+            error
+        }
+        _ => error.with_hint(
+            "parts of the upload stay at the remote: list its unfinished uploads, and abort this one",
+        ),
+    }
+}

@@ -1,0 +1,81 @@
+//! The lengths of parts. Pure.
+//!
+//! Parts are all equal except for the last, because some services refuse others (Cloudflare's R2).
+//! 8 MiB are enough to hide the time between two requests, and few enough to lose when a
+//! connection breaks. A long blob gets longer parts, with room below the limit on their number.
+
+use super::Transfer;
+use crate::error::{ErrorKind, Result};
+use crate::remote::{PartOrder, PartProfile};
+
+/// The length of parts that a remote with a limit of 10,000 takes up to 78 GiB of.
+pub(super) const PART_BYTES: u64 = 8 << 20;
+
+/// Parts of a stream of unknown length double in length after each this many.
+const PARTS_OF_A_STEP: u32 = 1_000;
+
+const MIB: u64 = 1 << 20;
+
+/// Longer parts are a whole number of MiB.
+fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(MIB).saturating_mul(MIB)
+}
+
+/// The length of the parts of a blob of `len` bytes.
+pub(super) fn part_bytes(
+    len: u64,
+    wished: Option<u64>,
+    profile: &PartProfile,
+    transfer: &Transfer,
+) -> Result<u64> {
+    if profile.order == PartOrder::InOrder {
+        return Ok(wished.unwrap_or(PART_BYTES));
+    }
+    // 95 of 100, so that a plan does not end exactly at the limit.
+    let count = (u64::from(profile.count_max) / 100 * 95).max(1);
+    let by_len = match len.div_ceil(PART_BYTES) <= u64::from(profile.count_max) {
+        true => PART_BYTES,
+        false => rounded(len.div_ceil(count)),
+    };
+    let bytes = wished.unwrap_or(by_len).max(profile.bytes_min);
+    let bytes = bytes.div_ceil(profile.bytes_multiple).saturating_mul(profile.bytes_multiple);
+    let parts = len.div_ceil(bytes.max(1));
+    let refused = |message: String| Err(transfer.error(ErrorKind::Unsupported, message));
+    if bytes > profile.bytes_max {
+        let max = profile.bytes_max;
+        return refused(format!("it needs parts of {bytes} bytes, and the remote takes {max}"));
+    }
+    if parts > u64::from(profile.count_max) {
+        let max = profile.count_max;
+        return refused(format!(
+            "it has {parts} parts of {bytes} bytes, and the remote takes at most {max}"
+        ));
+    }
+    Ok(bytes)
+}
+
+/// The length of part `number` of a stream, the first of which has `first` bytes.
+pub(super) fn part_bytes_of_stream(number: u32, first: u64, profile: &PartProfile) -> u64 {
+    if profile.is_equal || profile.count_max == u32::MAX {
+        return first;
+    }
+    let step = number.saturating_sub(1) / PARTS_OF_A_STEP;
+    let bytes = first.saturating_mul(1_u64.checked_shl(step).unwrap_or(u64::MAX));
+    bytes.min(profile.bytes_max)
+}
+
+/// The longest stream whose parts begin with `first` bytes.
+pub(super) fn stream_bytes_max(first: u64, profile: &PartProfile) -> u64 {
+    let mut total: u64 = 0;
+    let mut number = 1;
+    while number <= profile.count_max {
+        let count = PARTS_OF_A_STEP.min(profile.count_max - number + 1);
+        let bytes = part_bytes_of_stream(number, first, profile);
+        total = total.saturating_add(bytes.saturating_mul(u64::from(count)));
+        if profile.is_equal || profile.count_max == u32::MAX || total == u64::MAX {
+            return bytes.saturating_mul(u64::from(profile.count_max));
+        }
+        number = number.saturating_add(PARTS_OF_A_STEP);
+    }
+    total
+}

@@ -1,0 +1,97 @@
+//! The remote's checksum is compared with that of the bytes that were sent.
+
+use std::sync::atomic::Ordering;
+
+use tidegate_core::checksum::{Checksum, StoredChecksum};
+
+use super::{Made, Transfer};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::BlobInfo;
+use crate::verified::{Unverified, Verified};
+
+/// Compares what the remote says of the blob with what was sent. Fails with `Integrity` if they
+/// differ.
+pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verified, BlobInfo)> {
+    let mut info = BlobInfo {
+        len_bytes: Some(made.len_bytes),
+        version: made.written.version.clone(),
+        checksums: made.written.checksums.clone(),
+        ..BlobInfo::default()
+    };
+    if let Some(verified) = verified(transfer, made, &info.checksums)? {
+        return Ok((verified, info));
+    }
+    let (target, limit) = (&transfer.target, transfer.calls.patience(0));
+    let found = transfer.calls.attempt(limit, |_| target.remote.stat(&target.blob)).await;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+        // The credentials may allow writing only.
+        Err(error) => {
+            let reason = Unverified::LookupFailed(error.reason());
+            return Ok((on_arrival(transfer, made).unwrap_or(Verified::Not(reason)), info));
+        }
+    };
+    let is_another = match (&info.version, &found.version) {
+        (Some(ours), Some(theirs)) => !ours.agrees(theirs),
+        _ => false,
+    };
+    // Some imitations of S3 name one entity tag when they make a blob, and later another one.
+    let is_ours = !is_another || {
+        let landed = transfer.write()?.landed(&target.blob, &made.options);
+        matches!(transfer.calls.unless_cancelled(landed).await?, Ok(Some(_)))
+    };
+    if !is_ours {
+        let reason = "the blob was replaced after the upload".to_owned();
+        return Ok((Verified::Not(Unverified::LookupFailed(reason)), info));
+    }
+    if found.len_bytes.is_some_and(|len| len != made.len_bytes) {
+        let len = found.len_bytes.unwrap_or_default();
+        let message = format!("{} bytes were sent, and the remote has {len}", made.len_bytes);
+        return Err(differs(transfer, message));
+    }
+    let verified = verified(transfer, made, &found.checksums)?;
+    let version = info.version.take().filter(|_| !is_another);
+    let info = BlobInfo { version: version.or(found.version.clone()), ..found };
+    let verified = verified.or_else(|| on_arrival(transfer, made));
+    Ok((verified.unwrap_or_else(|| Verified::Not(Unverified::of(&info.checksums))), info))
+}
+
+fn verified(
+    transfer: &Transfer,
+    made: &Made,
+    stored: &[StoredChecksum],
+) -> Result<Option<Verified>> {
+    let Some(sent) = &made.checksum else { return Ok(None) };
+    let same = |stored: &&StoredChecksum| {
+        stored.is_verifiable() && stored.checksum.algorithm() == sent.algorithm()
+    };
+    match stored.iter().find(same) {
+        Some(stored) if stored.checksum == *sent => Ok(Some(Verified::By(vec![sent.clone()]))),
+        Some(stored) => {
+            let message = format!(
+                "the remote has other bytes than were sent: {} {} was sent, and it reports {}",
+                sent.algorithm(),
+                sent.hex(),
+                stored.checksum.hex()
+            );
+            Err(differs(transfer, message))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The checksum that the remote confirmed with each request.
+fn on_arrival(transfer: &Transfer, made: &Made) -> Option<Verified> {
+    if transfer.unconfirmed.load(Ordering::Relaxed) || made.resumed_bytes > 0 {
+        return None;
+    }
+    made.checksum.as_ref().map(Checksum::algorithm).map(Verified::OnArrival)
+}
+
+fn differs(transfer: &Transfer, message: String) -> Error {
+    Error::new(ErrorKind::Integrity, Operation::Verify, transfer.target.display(), message)
+        .with_hint(
+            "delete the blob, or upload it again; if it repeats, the remote damages what it stores",
+        )
+}

@@ -1,0 +1,203 @@
+//! [`UploadSource`]: where the bytes of an upload come from.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_core::checksum::ChecksumAlgorithm;
+use tokio::io::AsyncRead;
+
+use super::UploadOptions;
+use super::file::SourceFile;
+use super::piece;
+use super::stream::SourceStream;
+use super::sums::PartSums;
+use crate::error::Result;
+use crate::remote::{Body, Payload};
+use crate::store::SendProgress;
+
+/// The bytes of an upload.
+pub struct UploadSource(pub(super) Kind);
+
+pub(super) enum Kind {
+    Path(PathBuf),
+    Bytes(Bytes),
+    Stream(Body),
+    Reader(Box<dyn AsyncRead + Send + Unpin>),
+}
+
+impl UploadSource {
+    /// A local file. A pipe or a terminal is read as a stream.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self(Kind::Path(path.into()))
+    }
+
+    /// Bytes in memory, which the caller holds: they take nothing from the budget.
+    pub fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Bytes(bytes.into()))
+    }
+
+    /// A stream of any length. An upload of it cannot be resumed.
+    pub fn stream(stream: Body) -> Self {
+        Self(Kind::Stream(stream))
+    }
+
+    /// A reader of any length. An upload of it cannot be resumed.
+    pub fn reader(reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        Self(Kind::Reader(Box::new(reader)))
+    }
+
+    /// The path, if it is one.
+    pub(crate) fn as_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::Path(path) => Some(path),
+            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for UploadSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Kind::Path(_) => "UploadSource::Path",
+            Kind::Bytes(_) => "UploadSource::Bytes",
+            Kind::Stream(_) => "UploadSource::Stream",
+            Kind::Reader(_) => "UploadSource::Reader",
+        })
+    }
+}
+
+impl From<PathBuf> for UploadSource {
+    fn from(path: PathBuf) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<&Path> for UploadSource {
+    fn from(path: &Path) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<&PathBuf> for UploadSource {
+    fn from(path: &PathBuf) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<&str> for UploadSource {
+    fn from(path: &str) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<String> for UploadSource {
+    fn from(path: String) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<Bytes> for UploadSource {
+    fn from(bytes: Bytes) -> Self {
+        Self::bytes(bytes)
+    }
+}
+
+/// An opened source.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// Any range can be read, also again.
+    At(Arc<At>),
+    /// Only in order, once.
+    Stream(SourceStream),
+}
+
+/// A source that is read by position.
+#[derive(Debug)]
+pub(super) enum At {
+    File(Arc<SourceFile>),
+    Bytes(Bytes),
+}
+
+impl Opened {
+    pub(super) async fn open(source: UploadSource, options: &UploadOptions) -> Result<Self> {
+        Ok(match source.0 {
+            Kind::Path(path) => SourceFile::open(&path, options).await?,
+            Kind::Bytes(bytes) => Self::At(Arc::new(At::Bytes(bytes))),
+            Kind::Stream(body) => Self::Stream(SourceStream::of_body(body)),
+            Kind::Reader(reader) => Self::Stream(SourceStream::of_reader(reader)),
+        })
+    }
+
+    /// Length in bytes, if it is known.
+    pub(super) fn len(&self) -> Option<u64> {
+        match self {
+            Self::At(at) => Some(at.len()),
+            Self::Stream(_) => None,
+        }
+    }
+}
+
+impl At {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => file.len(),
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    pub(super) fn file(&self) -> Option<&Arc<SourceFile>> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// Reads a range for its checksums.
+    pub(super) async fn sums(
+        &self,
+        range: Range<u64>,
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<PartSums> {
+        match self {
+            Self::File(file) => piece::sums_of_file(file, range, algorithm).await,
+            Self::Bytes(bytes) => piece::sums_of_bytes(slice(bytes, range), algorithm).await,
+        }
+    }
+
+    /// The payload of a range whose checksums are known. `sending` counts what is taken of it.
+    pub(super) fn payload(
+        &self,
+        range: Range<u64>,
+        sums: &PartSums,
+        sending: &SendProgress,
+    ) -> Payload {
+        let payload = match self {
+            Self::File(file) => piece::of_file(file, range, sums, sending),
+            Self::Bytes(bytes) => piece::of_bytes(slice(bytes, range), sending),
+        };
+        match sums.sent() {
+            Some(checksum) => payload.with_checksum(checksum.clone()),
+            None => payload,
+        }
+    }
+
+    /// Fails with `Changed` if the source is no longer what it was when it was opened.
+    pub(super) async fn check_unchanged(&self) -> Result<()> {
+        match self {
+            Self::File(file) => file.check_unchanged().await,
+            Self::Bytes(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        None
+    }
+}
+
+fn slice(bytes: &Bytes, range: Range<u64>) -> Bytes {
+    let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(at(range.start)..at(range.end))
+}

@@ -1,0 +1,148 @@
+//! An upload that was interrupted goes on.
+
+use tidegate::{CancellationToken, ErrorKind};
+use tidegate_testkit::{CompleteAgain, Fault, Flavour, PartLie, Rule, WriteOptions};
+
+use crate::bed::{Bed, LEN, PART, noise};
+
+/// Uploads until part 3 is asked for, then ends as a killed process does: without a word.
+async fn interrupted(bed: &Bed, path: &std::path::Path) {
+    let refused = Fault::Coded { status: 403, code: "AccessDenied" };
+    bed.server.script().push(Rule::new(refused).method("PUT").query("partNumber=3").always());
+    bed.upload(path).window(1).await.unwrap_err();
+    bed.server.script().clear();
+    bed.server.clear_log();
+}
+
+fn parts_sent(bed: &Bed) -> usize {
+    bed.requests("PUT", "partNumber=").len()
+}
+
+#[tokio::test]
+async fn only_missing_parts_are_sent() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    interrupted(&bed, &path).await;
+    let again = bed.another_client();
+    let upload = again.upload(&path, &bed.target_of(&again)).part_bytes(PART as u64);
+    let report = upload.await.unwrap();
+    bed.has(&bytes);
+    assert_eq!(parts_sent(&bed), 1);
+    assert_eq!(report.resumed_bytes, 2 * PART as u64);
+    assert!(report.is_verified());
+}
+
+#[tokio::test]
+async fn a_changed_source_sends_what_changed() {
+    let bed = Bed::new(Flavour::S3).await;
+    let mut bytes = noise(LEN).to_vec();
+    let path = bed.file(&bytes);
+    interrupted(&bed, &path).await;
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    bytes[PART + 5] ^= 1;
+    bed.file(&bytes);
+    // With another time, the blob would get another description: then it begins anew.
+    std::fs::File::open(&path).unwrap().set_modified(modified).unwrap();
+    bed.upload(&path).await.unwrap();
+    bed.has(&bytes);
+    assert_eq!(parts_sent(&bed), 2, "part 1 is as it was");
+}
+
+#[tokio::test]
+async fn a_list_of_parts_that_is_wrong_costs_only_bytes() {
+    for lie in [PartLie::Size, PartLie::Checksum, PartLie::Missing] {
+        let bed = Bed::new(Flavour::S3).await;
+        let bytes = noise(LEN);
+        let path = bed.file(&bytes);
+        interrupted(&bed, &path).await;
+        let wrong = Fault::WrongPartsList { part: 1, lie };
+        bed.server.script().push(Rule::new(wrong).method("GET").nth(1));
+        bed.upload(&path).await.unwrap_or_else(|error| panic!("{lie:?}: {}", error.chain()));
+        bed.has(&bytes);
+        assert_eq!(parts_sent(&bed), 2, "{lie:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_was_completed_without_a_response_is_not_sent_again() {
+    for again in [CompleteAgain::Succeeds, CompleteAgain::NoSuchUpload] {
+        let writes = WriteOptions { complete_again: again, ..WriteOptions::default() };
+        let bed = Bed::with(Flavour::S3, writes).await;
+        let bytes = noise(LEN);
+        let path = bed.file(&bytes);
+        let lost = Rule::new(Fault::LoseResponse).method("POST").query("uploadId=");
+        bed.server.script().push(lost.nth(1));
+        // The process ends before it can look.
+        let gone = Fault::Coded { status: 403, code: "AccessDenied" };
+        bed.server.script().push(Rule::new(gone.clone()).method("GET").always());
+        bed.server.script().push(Rule::new(gone).method("POST").query("uploadId=").nth(2));
+        let _ = bed.upload(&path).await;
+        bed.server.script().clear();
+        bed.server.clear_log();
+        let client = bed.another_client();
+        let upload = client.upload(&path, &bed.target_of(&client)).part_bytes(PART as u64);
+        upload.await.unwrap();
+        bed.has(&bytes);
+        assert_eq!(parts_sent(&bed), 0, "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_expired_begins_anew() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    interrupted(&bed, &path).await;
+    bed.server.forget_uploads();
+    bed.upload(&path).await.unwrap();
+    bed.has(&bytes);
+    assert_eq!(parts_sent(&bed), 3);
+}
+
+#[tokio::test]
+async fn a_cancelled_upload_goes_on() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    let cancel = CancellationToken::new();
+    bed.server.script().push(
+        Rule::new(Fault::StallRequestAfter(1_000)).method("PUT").query("partNumber=3").always(),
+    );
+    let upload = bed.upload(&path).window(1).cancel(cancel.clone());
+    let upload = tokio::spawn(async move { upload.await });
+    while bed.requests("PUT", "partNumber=3").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    cancel.cancel();
+    let error = upload.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    bed.server.script().clear();
+    bed.server.clear_log();
+    bed.upload(&path).await.unwrap();
+    bed.has(&bytes);
+    assert_eq!(parts_sent(&bed), 1);
+}
+
+#[tokio::test]
+async fn two_runs_of_one_upload_do_not_mix() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    bed.server.script().push(
+        Rule::new(Fault::StallRequestAfter(1_000)).method("PUT").query("partNumber=1").nth(1),
+    );
+    let cancel = CancellationToken::new();
+    let first = bed.upload(&path).cancel(cancel.clone());
+    let first = tokio::spawn(async move { first.await });
+    while bed.requests("PUT", "partNumber=1").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let second = bed.another_client();
+    let error = second.upload(&path, &bed.target_of(&second)).part_bytes(PART as u64).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}", error.chain());
+    assert!(error.to_string().contains("another process"), "{error}");
+    cancel.cancel();
+    first.await.unwrap().unwrap_err();
+}
