@@ -32,7 +32,7 @@ use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
 use super::response::{self, Dialect};
-use super::write::Payload;
+use super::write::{Payload, source_error};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, RequestBody, ResponseBody, ResponseHead, Transport};
 
@@ -340,18 +340,6 @@ impl ObjectClient {
                 .with_hint(refusal::REJECTED_HINT)
         })
     }
-}
-
-/// The error of a payload's source, if that is why a request failed.
-fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
-    let mut level = Some(error);
-    while let Some(error) = level {
-        if let Some(found) = error.downcast_ref::<Error>() {
-            return Some(found.without_cause());
-        }
-        level = error.source();
-    }
-    None
 }
 
 async fn sha256(payload: &Payload) -> Result<Vec<u8>> {
