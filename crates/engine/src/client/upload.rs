@@ -117,6 +117,21 @@ impl UploadBuilder {
         self
     }
 
+    /// The longest stream, in bytes, that the remote takes in parts of the length chosen; `None` if
+    /// only the longest blob of the remote limits it. Some remotes want all parts equal, and then the
+    /// first part decides. Sends no request.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the target takes no uploads.
+    pub fn stream_bytes_max(&self) -> Result<Option<u64>> {
+        let profile = self.target.write()?.write_profile(&self.remote.write.precondition);
+        let RemoteUpload { part_bytes, expected_bytes, .. } = &self.remote;
+        Ok(profile.parts.and_then(|parts| {
+            upload::stream_bytes_max(&parts, *part_bytes, *expected_bytes)
+        }))
+    }
+
     /// The file's digest, if the caller knows it; by default the digest in the target's URL. The
     /// store is asked for the blob first, and if it has the blob, nothing is sent. The file is
     /// always read and compared with the digest before the blob is registered under it.

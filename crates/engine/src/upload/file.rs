@@ -22,7 +22,7 @@ use crate::sink::file::descriptors::{self, Descriptors};
 /// See the module docs.
 #[derive(Debug)]
 pub(super) struct UploadFile {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
     name: Arc<str>,
     len: u64,
@@ -46,6 +46,7 @@ impl UploadFile {
             LocalFile::Regular(file, metadata) => {
                 let (len, stamp) = (metadata.len(), file_stamp(&metadata));
                 let modified = metadata.modified().ok();
+                let file = Arc::new(file);
                 let opened = Self { file, path, name, len, stamp, modified, descriptors };
                 OpenedSource::PositionalSource(Arc::new(PositionalSource::File(Arc::new(opened))))
             }
@@ -53,6 +54,15 @@ impl UploadFile {
                 OpenedSource::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
             }
         })
+    }
+
+    /// A temporary file with `len` bytes, which nothing else can write to.
+    pub(super) async fn spooled(file: Arc<File>, len: u64) -> Result<Self> {
+        let name: Arc<str> = "the copied stream".into();
+        let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
+        let stamp = Version::FileStamp("spooled".to_owned());
+        let (path, modified) = (PathBuf::new(), None);
+        Ok(Self { file, path, name, len, stamp, modified, descriptors })
     }
 
     pub(super) fn len(&self) -> u64 {

@@ -47,6 +47,7 @@ use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
 pub use self::options::OnFailure;
+pub(crate) use self::plan::stream_bytes_max;
 pub(crate) use self::options::UploadOptions;
 use self::source::OpenedSource;
 pub use self::source::UploadSource;
@@ -175,6 +176,10 @@ impl Transfer {
     /// Makes the blob. Begins anew if the remote refuses the checksum, or loses the upload.
     async fn make(self: &Arc<Self>, opened: OpenedSource) -> Result<Made> {
         let opened = match opened {
+            OpenedSource::Stream(stream) if stream::needs_length(self)? => {
+                landed::check_precondition(self, &self.options.write.precondition).await?;
+                Arc::new(stream::spool(self, stream).await?)
+            }
             OpenedSource::Stream(stream) => return stream::upload(self, stream).await,
             OpenedSource::PositionalSource(at) => at,
         };

@@ -118,6 +118,8 @@ pub(super) enum OpenedSource {
 #[derive(Debug)]
 pub(super) enum PositionalSource {
     File(Arc<UploadFile>),
+    /// A stream that was copied to a temporary file.
+    Spooled(Arc<UploadFile>),
     Bytes(Bytes),
 }
 
@@ -143,7 +145,7 @@ impl OpenedSource {
 impl PositionalSource {
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::File(file) => file.len(),
+            Self::File(file) | Self::Spooled(file) => file.len(),
             Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
@@ -151,7 +153,7 @@ impl PositionalSource {
     pub(super) fn file(&self) -> Option<&Arc<UploadFile>> {
         match self {
             Self::File(file) => Some(file),
-            Self::Bytes(_) => None,
+            Self::Spooled(_) | Self::Bytes(_) => None,
         }
     }
 
@@ -162,7 +164,7 @@ impl PositionalSource {
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<PartSums> {
         match self {
-            Self::File(file) => piece::sums_of_file(file, range, algorithm).await,
+            Self::File(file) | Self::Spooled(file) => piece::sums_of_file(file, range, algorithm).await,
             Self::Bytes(bytes) => piece::sums_of_bytes(slice(bytes, range), algorithm).await,
         }
     }
@@ -175,7 +177,7 @@ impl PositionalSource {
         sending: &SendProgress,
     ) -> Payload {
         let payload = match self {
-            Self::File(file) => piece::of_file(file, range, sums, sending),
+            Self::File(file) | Self::Spooled(file) => piece::of_file(file, range, sums, sending),
             Self::Bytes(bytes) => piece::of_bytes(slice(bytes, range), sending),
         };
         match sums.sent() {
@@ -188,12 +190,14 @@ impl PositionalSource {
     pub(super) async fn check_unchanged(&self) -> Result<()> {
         match self {
             Self::File(file) => file.check_unchanged().await,
-            Self::Bytes(_) => Ok(()),
+            Self::Spooled(_) | Self::Bytes(_) => Ok(()),
         }
     }
 
+    /// A note for the caller on how the source was read.
     pub(super) fn note(&self) -> Option<String> {
-        None
+        let is_spooled = matches!(self, Self::Spooled(_));
+        is_spooled.then(|| "the stream was first copied to a temporary file".to_owned())
     }
 }
 
