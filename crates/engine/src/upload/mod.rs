@@ -13,6 +13,7 @@
 //! | `send` | one request with bytes, and how long it may stall |
 //! | `parted` | an upload in parts, from its beginning to its end |
 //! | `whole` | a blob in one request |
+//! | `copying` | a blob of a remote is the source |
 //! | `landed` | what happened to a request whose response was lost |
 //! | `journal`, `resume` | an interrupted upload of a file goes on |
 //! | `proof` | the remote's checksum is compared with that of the bytes that were sent |
@@ -23,6 +24,7 @@
 //! - A source that changes is an error, and no blob is made.
 //! - Whatever is held in memory is taken from the budget. A part of a file is not held.
 
+pub(crate) mod copying;
 mod file;
 mod journal;
 mod landed;
@@ -47,8 +49,8 @@ use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
 pub use self::options::OnFailure;
-pub(crate) use self::plan::stream_bytes_max;
 pub(crate) use self::options::UploadOptions;
+pub(crate) use self::plan::stream_bytes_max;
 use self::source::OpenedSource;
 pub use self::source::UploadSource;
 use crate::budget::Budget;

@@ -14,8 +14,8 @@ use super::file::UploadFile;
 use super::piece;
 use super::stream::SourceStream;
 use super::sums::PartSums;
-use crate::error::Result;
-use crate::remote::{Body, Payload};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{Body, Location, Payload};
 use crate::store::SendProgress;
 
 /// The bytes of an upload.
@@ -26,6 +26,7 @@ pub(super) enum Kind {
     Bytes(Bytes),
     Stream(Body),
     Reader(Box<dyn AsyncRead + Send + Unpin>),
+    Blob(Box<Location>),
 }
 
 impl UploadSource {
@@ -49,11 +50,25 @@ impl UploadSource {
         Self(Kind::Reader(Box::new(reader)))
     }
 
+    /// A blob of a remote: copied by the provider if the target is at the same remote, otherwise read
+    /// as a verified stream.
+    pub fn blob(blob: &Location) -> Self {
+        Self(Kind::Blob(Box::new(blob.clone())))
+    }
+
+    /// The blob of a remote, if it is one.
+    pub(crate) fn as_blob(&self) -> Option<&Location> {
+        match &self.0 {
+            Kind::Blob(blob) => Some(blob),
+            Kind::Path(_) | Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) => None,
+        }
+    }
+
     /// The path, if it is one.
     pub(crate) fn as_path(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Path(path) => Some(path),
-            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) => None,
+            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) | Kind::Blob(_) => None,
         }
     }
 }
@@ -65,6 +80,7 @@ impl fmt::Debug for UploadSource {
             Kind::Bytes(_) => "UploadSource::Bytes",
             Kind::Stream(_) => "UploadSource::Stream",
             Kind::Reader(_) => "UploadSource::Reader",
+            Kind::Blob(_) => "UploadSource::Blob",
         })
     }
 }
@@ -130,6 +146,12 @@ impl OpenedSource {
             Kind::Bytes(bytes) => Self::PositionalSource(Arc::new(PositionalSource::Bytes(bytes))),
             Kind::Stream(body) => Self::Stream(SourceStream::of_body(body)),
             Kind::Reader(reader) => Self::Stream(SourceStream::of_reader(reader)),
+            // The client reads a blob before it calls this.
+            Kind::Blob(blob) => {
+                let message = "the blob was not opened";
+                let name = blob.display();
+                return Err(Error::new(ErrorKind::Invalid, Operation::Upload, name, message));
+            }
         })
     }
 
@@ -164,7 +186,9 @@ impl PositionalSource {
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<PartSums> {
         match self {
-            Self::File(file) | Self::Spooled(file) => piece::sums_of_file(file, range, algorithm).await,
+            Self::File(file) | Self::Spooled(file) => {
+                piece::sums_of_file(file, range, algorithm).await
+            }
             Self::Bytes(bytes) => piece::sums_of_bytes(slice(bytes, range), algorithm).await,
         }
     }

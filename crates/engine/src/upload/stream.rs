@@ -23,8 +23,8 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::local::{self, LocalStream};
-use crate::sink::file::target::storage_error;
 use crate::remote::{Body, LastPart, PartProfile};
+use crate::sink::file::target::storage_error;
 
 /// Bytes that go to a temporary file at once.
 const SPOOLED_BYTES: u64 = 4 << 20;
