@@ -27,7 +27,7 @@ use tidegate_core::retry::RetryClass;
 pub(super) use self::request::ObjectRequest;
 pub(super) use self::request::encoded;
 #[cfg(feature = "gcs")]
-pub(super) use self::request::{Elsewhere, Secret};
+pub(super) use self::request::{OtherAddress, Secret};
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
@@ -85,7 +85,7 @@ pub(super) trait Authorize: fmt::Debug + Send + Sync {
 
 /// A successful response.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ObjectAnswer {
     pub(super) head: ResponseHead,
     pub(super) text: Bytes,
 }
@@ -187,7 +187,7 @@ impl ObjectClient {
     pub(super) async fn send(
         &self,
         request: &ObjectRequest<'_>,
-    ) -> std::result::Result<Answer, Refusal> {
+    ) -> std::result::Result<ObjectAnswer, Refusal> {
         let target = self.target(request.key.unwrap_or_default());
         let (mut authorize, mut renewed) = (Arc::clone(&self.authorize), false);
         let mut redirects = 0;
@@ -201,7 +201,7 @@ impl ObjectClient {
             head.requests += redirects + u32::from(renewed);
             if request.accepts(head.status.as_u16()) {
                 let text = text(body, TEXT_BYTES_MAX, request.operation, &target).await?;
-                return Ok(Answer { head, text });
+                return Ok(ObjectAnswer { head, text });
             }
             let refused = |message: String| {
                 Error::new(ErrorKind::Unsupported, request.operation, &*target, message)
@@ -236,7 +236,7 @@ impl ObjectClient {
     #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn refusal_in_body(
         &self,
-        answer: &Answer,
+        answer: &ObjectAnswer,
         operation: Operation,
         key: &str,
     ) -> Option<Refusal> {

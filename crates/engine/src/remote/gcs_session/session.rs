@@ -13,7 +13,7 @@ use super::kept::{content_range, kept};
 use super::resource::{self, Resource};
 use super::{BLOB_BYTES_MAX, GcsWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::object_client::{Answer, Elsewhere, ObjectRequest, Refusal};
+use crate::remote::object_client::{ObjectAnswer, ObjectRequest, OtherAddress, Refusal};
 use crate::remote::write::{
     CompleteRequest, Payload, Precondition, StoredPart, Upload, UploadPart, UploadState, Write,
     WriteOptions, Written,
@@ -37,7 +37,7 @@ struct Sent<'a> {
 enum Outcome {
     /// The service has this many bytes.
     Kept(u64),
-    Completed(Answer),
+    Completed(ObjectAnswer),
 }
 
 impl GcsWriter {
@@ -102,7 +102,7 @@ impl GcsWriter {
     }
 
     /// Where the session of an upload is. The id may come from a journal.
-    fn place(&self, upload: &Upload, session: Session<'_>) -> Result<Elsewhere> {
+    fn place(&self, upload: &Upload, session: Session<'_>) -> Result<OtherAddress> {
         self.json.at(session).ok_or_else(|| {
             let message = "the upload belongs to another host";
             self.error(Operation::Write, &upload.blob, message).into_kind(ErrorKind::Invalid)

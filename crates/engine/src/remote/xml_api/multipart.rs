@@ -10,7 +10,7 @@
 use http::{HeaderMap, HeaderValue, Method};
 use tidegate_core::checksum::{ChecksumAlgorithm, Coverage, StoredChecksum};
 
-use super::document::{self, Begun, Made, PartsPage};
+use super::document::{self, BegunUpload, Made, PartsPage};
 use super::refused::{NO_UPLOAD, RACED};
 use super::{PARTS_MAX, XmlWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -57,7 +57,8 @@ impl XmlWriter {
                 .headers(self.whole_type(algorithm));
             match self.client.send(&request).await {
                 Ok(answer) => {
-                    let begun: Begun = document::read(&answer.text, Operation::Write, &target)?;
+                    let begun: BegunUpload =
+                        document::read(&answer.text, Operation::Write, &target)?;
                     let id = with_algorithm(&begun.upload_id, algorithm);
                     return Ok(Ok(Upload::new(blob, id, options)));
                 }
