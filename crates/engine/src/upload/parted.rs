@@ -8,7 +8,7 @@ use tidegate_core::checksum::Crc;
 use tokio_util::sync::CancellationToken;
 
 use super::resume::{self, Continued};
-use super::source::At;
+use super::source::PositionalSource;
 use super::units::{Done, Feed, Job, PartUnits};
 use super::{Made, OnFailure, Transfer, landed, sums, whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::transfer::driver::{Flight, drive};
 /// Uploads a source that is read by position.
 pub(super) async fn upload(
     transfer: &Arc<Transfer>,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     part_bytes: u64,
 ) -> Result<Made> {
     let options = whole::described(transfer, source)?;
@@ -101,7 +101,7 @@ fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
 
 async fn in_parts(
     job: &Arc<Job>,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     part_bytes: u64,
     done: BTreeMap<u32, Done>,
 ) -> Result<Made> {
@@ -166,7 +166,7 @@ async fn complete(job: &Job, done: BTreeMap<u32, Done>, resumed_bytes: u64) -> R
 
 /// Sends everything that the remote lacks with the request that makes the blob: for a remote that
 /// takes the bytes of an upload in order, in one stream.
-async fn in_order(job: &Job, source: &Arc<At>) -> Result<Made> {
+async fn in_order(job: &Job, source: &Arc<PositionalSource>) -> Result<Made> {
     let len = source.len();
     let algorithm = job.profile.whole_checksums.first().copied();
     let whole = source.sums(0..len, algorithm).await?;
@@ -221,7 +221,7 @@ async fn state(job: &Job) -> Result<UploadState> {
 
 async fn send_rest(
     job: &Job,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     at: u64,
     len: u64,
     whole: &sums::PartSums,

@@ -22,7 +22,7 @@ pub(super) struct PartSums {
 }
 
 impl PartSums {
-    /// Sums of which only the CRC is known.
+    /// Sums from a CRC alone.
     pub(super) fn of_crc(crc: Crc, algorithm: Option<ChecksumAlgorithm>) -> Self {
         let sent = algorithm.filter(|algorithm| algorithm.crc() == Some(crc.algorithm()));
         Self { crc, sent: sent.map(|_| crc.to_checksum()) }
