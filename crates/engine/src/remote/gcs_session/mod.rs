@@ -250,7 +250,7 @@ impl Delete for GcsWriter {
             Err(refusal) if refusal.status() == Some(404) && refusal.code().is_empty() => {
                 self.delete_simply(request).await
             }
-            Err(refusal) => self.xml.not_deleted(request, refusal),
+            Err(refusal) => self.xml.not_deleted(request, refusal).await,
         }
     }
 }
