@@ -104,7 +104,7 @@ pub(crate) enum ProgressArg {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy blobs to files, or files to a bucket, a web server or a cache: verified and resumable
+    /// Copy blobs from a remote or to one, verified and resumable
     #[command(
         after_help = examples::CP,
         override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"

@@ -1,6 +1,5 @@
 //! The commands that end something: `rm`, `mv` and `uploads`.
 
-
 use clap::{Args, Subcommand, ValueHint};
 
 use super::remote::RemoteArgs;

@@ -283,7 +283,7 @@ async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> 
     let keeps = is_file && job.transfer.options.on_failure == OnFailure::Keep;
     // The parts of a changed source are of no use.
     if keeps && error.kind() != ErrorKind::Changed && !landed::is_lost(&error) {
-        return Err(error);
+        return Err(error.leaving_upload());
     }
     Err(abort(job, error).await)
 }
@@ -299,7 +299,7 @@ async fn abort(job: &Job, error: Error) -> Error {
             }
             error
         }
-        _ => error.with_hint(
+        _ => error.leaving_upload().with_hint(
             "parts of the upload stay at the remote: list its unfinished uploads, and abort this one",
         ),
     }
