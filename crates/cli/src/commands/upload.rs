@@ -99,10 +99,7 @@ async fn store(
 ) -> Result<Report> {
     let source = match &put.from {
         From::File(path) => UploadSource::path(path),
-        From::Remote(location) => {
-            let channel = client.read(location).open()?;
-            UploadSource::reader(channel)
-        }
+        From::Remote(location) => UploadSource::blob(location),
     };
     let upload = client.upload(source, &put.to);
     let upload = args.transfer.upload_to(put.to.display(), upload)?;
