@@ -16,7 +16,7 @@ use crate::remote::object_client::{OtherAddress, Secret, encoded};
 use crate::remote::write::UploadId;
 
 /// What is before the address in an upload's id. A `silent` session must not be asked for its
-/// state: fake-gcs-server completes the object then.
+/// state: fake-gcs-server completes the object then. Only the process that began it can go on.
 const SESSION: &str = "session:";
 const SILENT: &str = "session-silent:";
 

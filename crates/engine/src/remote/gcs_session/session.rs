@@ -67,6 +67,9 @@ impl GcsWriter {
         let id = self.json.upload_id(location, tells_state).ok_or_else(|| {
             self.error(Operation::Write, blob, "the response names no address of the upload")
         })?;
+        if !tells_state {
+            self.known.silent().insert(id.clone(), 0);
+        }
         Ok(Upload::new(blob, id, options))
     }
 
@@ -145,9 +148,15 @@ impl GcsWriter {
             let rest = rest(sent.payload, offset - sent.offset);
             let piece = Sent { offset, payload: &rest, ..sent };
             let kept = match self.send_once(upload, session, piece, operation).await? {
-                Outcome::Completed(answer) => return Ok(Outcome::Completed(answer)),
+                Outcome::Completed(answer) => {
+                    self.known.silent().remove(&upload.id);
+                    return Ok(Outcome::Completed(answer));
+                }
                 Outcome::Kept(kept) => kept,
             };
+            if let Some(known) = self.known.silent().get_mut(&upload.id) {
+                *known = kept;
+            }
             let error = |message: String| self.error(operation, &upload.blob, message);
             if kept > end {
                 let message = format!("the remote has {kept} bytes, but {end} bytes were sent");
@@ -227,6 +236,9 @@ impl GcsWriter {
     ) -> Result<UploadState> {
         let nothing = Payload::from_frames(Vec::new());
         let asked = Sent { offset: 0, payload: &nothing, total: None, checksum: None };
+        if let Some(kept) = self.known.silent().get(&upload.id) {
+            return Ok(UploadState::Prefix(*kept));
+        }
         let unknown = if session.tells_state {
             match self.send_once(upload, session, asked, Operation::Stat).await {
                 Ok(Outcome::Kept(kept)) => return Ok(UploadState::Prefix(kept)),
@@ -296,6 +308,7 @@ impl GcsWriter {
     }
 
     pub(super) async fn abort_session(&self, upload: &Upload, session: Session<'_>) -> Result<()> {
+        self.known.silent().remove(&upload.id);
         let request = ObjectRequest::new(Method::DELETE, Operation::Delete, &upload.blob)
             .headers(address::plain())
             .elsewhere(self.place(upload, session)?);
