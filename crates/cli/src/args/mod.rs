@@ -175,8 +175,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// The blobs: URLs, paths, or - for standard input. Last, the target: a file, a folder, - for
-    /// standard output, /dev/null to verify only, the URL of a blob or of a folder (ending in a slash), or of a grpc:// cache
+    /// The blobs: URLs, paths, or - for standard input. Last, the target: a file, a folder, a URL, -
+    /// for standard output, or /dev/null to verify only
     // With two lists, options could not stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
