@@ -28,7 +28,7 @@ pub(crate) enum UploadsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct UploadsListArgs {
-    /// A bucket, with or without the beginning of names in it, such as s3://bucket/images/
+    /// The URL of a bucket, with or without the beginning of names in it
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) prefix: String,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct UploadsListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UploadsAbortArgs {
-    /// A bucket, with or without the beginning of names in it, such as s3://bucket/images/
+    /// The URL of a bucket, with or without the beginning of names in it
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) prefix: String,
     /// Only uploads that began at least this long ago, such as 7d: another process may be writing

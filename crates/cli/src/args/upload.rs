@@ -35,7 +35,7 @@ pub(crate) struct UploadArgs {
     /// How long caches may keep the blob, such as 'max-age=3600'
     #[arg(long, value_name = "VALUE")]
     pub(crate) cache_control: Option<String>,
-    /// The class of storage, in the remote's own words, such as STANDARD_IA
+    /// The class of storage, in the remote's own words
     #[arg(long, value_name = "CLASS")]
     pub(crate) storage_class: Option<String>,
     /// A name and value that the remote keeps with the blob; repeat it for more

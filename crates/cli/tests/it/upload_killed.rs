@@ -32,10 +32,8 @@ async fn a_killed_upload_goes_on_from_every_request() {
             let bed = bucket().await;
             std::fs::write(bed.path("long"), &bytes).unwrap();
             let gate = Gate::new();
-            let fault = match has_effect {
-                true => Fault::HoldAnswer(gate.clone()),
-                false => Fault::HoldRequest(gate.clone()),
-            };
+            let fault = if has_effect { Fault::HoldAnswer } else { Fault::HoldRequest };
+            let fault = fault(gate.clone());
             bed.server.script().push(Rule::new(fault).method(method).query(query).nth(1));
             killed(&bed, &gate).await;
             let sent: u64 = bed.server.parts_received().values().sum();

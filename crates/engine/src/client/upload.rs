@@ -221,7 +221,7 @@ impl UploadBuilder {
 
     async fn transfer(self) -> Result<Report> {
         if self.target.stored().is_none() {
-            return self.to_remote().await;
+            return self.remote_transfer().await;
         }
         let Self { source, target, chunk_policy, mut options, remote, .. } = self;
         let _running = options.progress.begin_transfer();
@@ -253,7 +253,7 @@ impl UploadBuilder {
         chunked::upload(store, path, &options).await
     }
 
-    async fn to_remote(self) -> Result<Report> {
+    async fn remote_transfer(self) -> Result<Report> {
         let Self { client, source, target, chunk_policy, options, remote } = self;
         let _running = options.progress.begin_transfer();
         target.write()?;

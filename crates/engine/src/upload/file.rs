@@ -103,10 +103,13 @@ impl UploadFile {
             if file_stamp(&now) == this.stamp {
                 return Ok(());
             }
-            Err(match now.len() == this.len {
-                true => this.changed("it was written to"),
-                false => this.changed(&format!("it had {} bytes, and has {}", this.len, now.len())),
-            })
+            let (before, now) = (this.len, now.len());
+            let how = if now == before {
+                "it was written to".to_owned()
+            } else {
+                format!("it had {before} bytes, and has {now}")
+            };
+            Err(this.changed(&how))
         })
         .await
     }

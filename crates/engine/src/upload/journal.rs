@@ -19,9 +19,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc};
 
-use super::Transfer;
 use super::file::UploadFile;
 use super::units::Done;
+use super::{Transfer, hex};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::{Upload, Version};
@@ -96,8 +96,7 @@ impl UploadJournal {
             let mut identity = selection.all();
             identity.extend_from_slice(source.as_os_str().as_encoded_bytes());
             let tag = key.tag(DOMAIN, &identity);
-            let file_name: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-            let path = folder.join("uploads").join(file_name);
+            let path = folder.join("uploads").join(hex(&tag));
             match Self::locked(path, stamp) {
                 Ok(Some(journal)) => {
                     let recorded = journal.recorded();

@@ -43,16 +43,15 @@ pub(super) async fn upload(
         }
         Continued::Upload { journal, found } => (journal, found),
     };
-    let (upload, part_bytes, done) = match found {
-        Some(found) => found,
-        None => {
-            landed::check_precondition(transfer, &options.precondition).await?;
-            let upload = begin(transfer, &options).await?;
-            if let Some(journal) = &journal {
-                journal.begin(&upload, part_bytes, source.len()).await;
-            }
-            (upload, part_bytes, BTreeMap::new())
+    let (upload, part_bytes, done) = if let Some(found) = found {
+        *found
+    } else {
+        landed::check_precondition(transfer, &options.precondition).await?;
+        let upload = begin(transfer, &options).await?;
+        if let Some(journal) = &journal {
+            journal.begin(&upload, part_bytes, source.len()).await;
         }
+        (upload, part_bytes, BTreeMap::new())
     };
     let profile = part_profile(transfer, &upload)?;
     let job = Job { transfer: Arc::clone(transfer), upload, profile, journal };

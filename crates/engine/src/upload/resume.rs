@@ -22,9 +22,12 @@ use crate::remote::{StoredPart, Upload, UploadState, WriteOptions, Written};
 pub(super) enum Continued {
     /// The blob is complete; only the response was lost.
     Completed { written: Written, crc: Option<Crc>, parts: u32, journal: UploadJournal },
-    /// The upload, the length of its parts, and the parts that are stored; `None` if it begins anew.
-    Upload { journal: Option<UploadJournal>, found: Option<(Upload, u64, BTreeMap<u32, Done>)> },
+    /// The upload that goes on; `None` if it begins anew.
+    Upload { journal: Option<UploadJournal>, found: Option<Box<Found>> },
 }
+
+/// The upload, the length of its parts, and the parts that are stored.
+pub(super) type Found = (Upload, u64, BTreeMap<u32, Done>);
 
 impl Continued {
     pub(super) fn none() -> Self {
@@ -79,7 +82,10 @@ pub(super) async fn find(
             journal.record(done).await;
         }
     }
-    Ok(Continued::Upload { journal: Some(journal), found: Some((upload, part_bytes, done)) })
+    Ok(Continued::Upload {
+        journal: Some(journal),
+        found: Some(Box::new((upload, part_bytes, done))),
+    })
 }
 
 /// Whether two uploads make the same blob, apart from their marks.
@@ -116,12 +122,11 @@ async fn usable(
             continue;
         };
         let known = recorded.parts.get(&number.get()).filter(|_| is_unchanged);
-        let crc = match known.and_then(|known| known.crc(len)) {
-            Some(crc) => crc,
-            None => {
-                let reading = source.sums(range, algorithm);
-                transfer.calls.unless_cancelled(reading).await??.crc
-            }
+        let crc = if let Some(crc) = known.and_then(|known| known.crc(len)) {
+            crc
+        } else {
+            let reading = source.sums(range, algorithm);
+            transfer.calls.unless_cancelled(reading).await??.crc
         };
         let is_ours = match &part.checksum {
             Some(checksum) => *checksum == crc.to_checksum(),

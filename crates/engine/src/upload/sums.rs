@@ -69,6 +69,6 @@ impl PartSummer {
 /// The CRC of consecutive parts; `None` once one of them has another algorithm.
 pub(super) fn combined<'a>(parts: impl IntoIterator<Item = &'a Crc>) -> Option<Crc> {
     let mut parts = parts.into_iter();
-    let first = parts.next()?.clone();
+    let first = *parts.next()?;
     parts.try_fold(first, |whole, part| whole.combine(part).ok())
 }
