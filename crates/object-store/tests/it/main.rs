@@ -1,0 +1,10 @@
+//! The store against the suite of `object_store` and against servers that misbehave.
+//!
+//! | promise | test |
+//! |---|---|
+//! | everything that the suite of `object_store` asks of a store | `suite` |
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod suite;
