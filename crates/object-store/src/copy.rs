@@ -5,8 +5,8 @@ use object_store::path::Path;
 use tidegate::remote::{CopySource, Precondition, WriteOptions};
 use tidegate::{Error, ErrorKind, Location, OnFailure, Operation, UploadSource};
 
-use crate::failure;
 use crate::place::Place;
+use crate::{failure, put};
 
 /// The slowest copy that a remote is given time for, in bytes a second.
 const REMOTE_BYTES_PER_S_MIN: u64 = 8 << 20;
@@ -38,6 +38,14 @@ pub(crate) async fn copy(
     let mut options = options;
     options.content_type = info.content_type;
     options.content_encoding = info.content_encoding;
+    options.cache_control = info.cache_control;
+    options.metadata = info.metadata;
+    for (name, value) in [
+        ("content-disposition", info.content_disposition),
+        ("content-language", info.content_language),
+    ] {
+        options.headers.extend(value.map(|value| (put::header(&to, name), value)));
+    }
     let channel = place.client().read(&from).open().map_err(of_source)?;
     let upload = place.client().upload(UploadSource::stream(Box::pin(channel)), &to);
     let upload = upload.write(options).expected_bytes(len).on_failure(OnFailure::Abort);

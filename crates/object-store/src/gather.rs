@@ -122,9 +122,10 @@ mod tests {
     /// Whatever the pieces are, the parts are the same.
     #[test]
     fn parts_do_not_depend_on_the_pieces() {
-        let len = 3 * PART_BYTES as usize + 17;
+        let part = usize::try_from(PART_BYTES).unwrap();
+        let len = 3 * part + 17;
         let whole: Bytes = (0..len).map(|index| u8::try_from(index % 251).unwrap()).collect();
-        for piece in [999_983, 5 << 20, PART_BYTES as usize, len] {
+        for piece in [999_983, 5 << 20, part, len] {
             let mut gather = Gather::new(&profile(5 << 20, 1));
             let mut parts = Vec::new();
             for piece in whole.chunks(piece) {

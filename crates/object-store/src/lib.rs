@@ -1,5 +1,6 @@
 //! Tidegate as a store of the crate [`object_store`]: what reads and writes through that crate, such
-//! as DataFusion, Delta and Lance, gets transfers that are verified, restarted and within a budget.
+//! as `DataFusion`, Delta and Lance, gets transfers that are verified, restarted and within a
+//! budget.
 //!
 //! ```no_run
 //! use std::sync::Arc;

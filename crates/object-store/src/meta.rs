@@ -53,7 +53,11 @@ pub(crate) fn attributes(info: &BlobInfo) -> Attributes {
     let own = [
         (Attribute::ContentType, &info.content_type),
         (Attribute::ContentEncoding, &info.content_encoding),
+        (Attribute::CacheControl, &info.cache_control),
+        (Attribute::ContentDisposition, &info.content_disposition),
+        (Attribute::ContentLanguage, &info.content_language),
     ];
     let own = own.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-    own.collect()
+    let metadata = info.metadata.iter().cloned();
+    own.chain(metadata.map(|(name, value)| (Attribute::Metadata(name.into()), value))).collect()
 }

@@ -22,7 +22,10 @@ use tidegate::remote::{
     self, CompleteRequest, PartOrder, PartProfile, Payload, Precondition, StoredPart, Upload,
     UploadState, Write, WriteOptions, Written,
 };
-use tidegate::{Checksummer, Crc, CrcAlgorithm, Error, ErrorKind, Location, Operation, Result};
+use tidegate::{
+    ChecksumAlgorithm, Checksummer, Crc, CrcAlgorithm, Error, ErrorKind, Location, Operation,
+    Result,
+};
 use tokio::sync::OnceCell;
 
 use crate::attempts::Attempts;
@@ -166,7 +169,7 @@ impl Parts {
         let _held = self.attempts.budget().bytes(cut.len_bytes).await;
         loop {
             let algorithm = self.profile(upload)?.checksums.first().copied();
-            let crc_algorithm = algorithm.and_then(|algorithm| algorithm.crc());
+            let crc_algorithm = algorithm.and_then(ChecksumAlgorithm::crc);
             let mut crc = Crc::empty(crc_algorithm.unwrap_or(DEFAULT_CRC));
             let mut other = algorithm
                 .filter(|_| crc_algorithm.is_none())
@@ -233,7 +236,7 @@ impl Parts {
                 message,
             ));
         }
-        let mut sums = all.values().map(|(_, crc)| crc.clone());
+        let mut sums = all.values().map(|(_, crc)| *crc);
         let whole = sums
             .next()
             .and_then(|first| sums.try_fold(first, |whole, part| whole.combine(&part)).ok());

@@ -24,13 +24,13 @@ pub(crate) async fn put(
         PutMode::Update(update) if update.e_tag.is_none() && update.version.is_none() => {
             return Err(failure::generic("an update needs the entity tag or the version"));
         }
-        PutMode::Update(update) => match place.replaced(update) {
-            Some(version) => Precondition::Version(version),
-            None => {
+        PutMode::Update(update) => {
+            let Some(version) = place.replaced(update) else {
                 let source = "no blob here can have this version".into();
                 return Err(object_store::Error::Precondition { path: path.to_string(), source });
-            }
-        },
+            };
+            Precondition::Version(version)
+        }
     };
     upload(place, path, payload.into(), write).await
 }
@@ -56,8 +56,7 @@ pub(crate) async fn upload(
 
 /// The options of a write: what the blob is described as.
 ///
-/// Fails with `NotImplemented` for a description that the remote does not keep, or that a read
-/// does not give back.
+/// Fails with `NotImplemented` for an attribute that the remote does not keep.
 pub(crate) fn description(
     at: &Location,
     path: &Path,
@@ -73,6 +72,15 @@ pub(crate) fn description(
             _ if !profile.keeps_metadata => return Err(no_attribute(attribute, at)),
             Attribute::ContentType => write.content_type = Some(value),
             Attribute::ContentEncoding => write.content_encoding = Some(value),
+            Attribute::CacheControl => write.cache_control = Some(value),
+            Attribute::StorageClass => write.storage_class = Some(value),
+            Attribute::Metadata(name) => write.metadata.push((name.to_string(), value)),
+            Attribute::ContentDisposition => {
+                write.headers.push((header(at, "content-disposition"), value));
+            }
+            Attribute::ContentLanguage => {
+                write.headers.push((header(at, "content-language"), value));
+            }
             _ => return Err(no_attribute(attribute, at)),
         }
     }
@@ -82,6 +90,11 @@ pub(crate) fn description(
         write.tags = tags.into_owned().collect();
     }
     Ok(write)
+}
+
+/// The name of a header that describes a blob. Azure has its own for those of a request's body.
+pub(crate) fn header(at: &Location, name: &str) -> String {
+    if at.remote.scheme() == "az" { format!("x-ms-blob-{name}") } else { name.to_owned() }
 }
 
 fn no_attribute(attribute: &Attribute, at: &Location) -> object_store::Error {

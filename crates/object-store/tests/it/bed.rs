@@ -11,6 +11,7 @@ pub(crate) struct Bed {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) store: TidegateStore,
+    flavour: Flavour,
     _state: TempDir,
 }
 
@@ -21,7 +22,12 @@ impl Bed {
         let state = tempfile::tempdir().unwrap();
         let client = client(&server, flavour, &state);
         let store = TidegateStore::new(&client, url(flavour)).unwrap();
-        Self { server, client, store, _state: state }
+        Self { server, client, store, flavour, _state: state }
+    }
+
+    /// How another client reaches the server.
+    pub(crate) fn remote(&self) -> RemoteOptions {
+        remote(&self.server, self.flavour)
     }
 }
 
@@ -35,13 +41,16 @@ fn url(flavour: Flavour) -> &'static str {
     }
 }
 
-fn client(server: &Server, flavour: Flavour, state: &TempDir) -> Client {
+fn remote(server: &Server, flavour: Flavour) -> RemoteOptions {
     let endpoint = match flavour {
         Flavour::Azure => format!("{}/account", server.endpoint()),
         _ => server.endpoint(),
     };
-    let remote =
-        RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
+    RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() }
+}
+
+fn client(server: &Server, flavour: Flavour, state: &TempDir) -> Client {
+    let remote = remote(server, flavour);
     let retry = RetryPolicy {
         delay_ms_min: 1,
         delay_ms_max: 5,
