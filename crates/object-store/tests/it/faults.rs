@@ -219,19 +219,33 @@ async fn odd_keys_do_not_hide_the_others() {
 }
 
 #[tokio::test]
-async fn many_blobs_are_deleted_with_few_requests() {
+async fn a_deletion_whose_response_is_lost_is_sent_again() {
     let bed = s3().await;
     let paths: Vec<Path> = (0..50).map(|index| Path::from(format!("d/{index}"))).collect();
     for path in &paths {
         bed.store.put(path, "x".into()).await.unwrap();
     }
-    bed.server.clear_log();
-    bed.server.script().push(Rule::new(Fault::LoseResponse).method("POST").nth(1));
+    bed.server.script().push(Rule::new(Fault::LoseResponse).method("DELETE").nth(20));
     let asked = stream::iter(paths.clone()).map(Ok).boxed();
     let deleted: Vec<_> = bed.store.delete_stream(asked).try_collect().await.unwrap();
     assert_eq!(deleted, paths);
-    assert_eq!(bed.server.log().len(), 2, "one request and its repetition");
+    assert_eq!(bed.server.script().applied(), 1);
     assert!(bed.store.list(None).try_next().await.unwrap().is_none());
+}
+
+/// A deletion that fails is the error of its path, and the others go on.
+#[tokio::test]
+async fn a_failed_deletion_does_not_end_the_others() {
+    let bed = s3().await;
+    let paths = ["a", "b", "c"].map(Path::from);
+    for path in &paths {
+        bed.store.put(path, "x".into()).await.unwrap();
+    }
+    let rule = Rule::new(Fault::status(403)).method("DELETE").path("/bucket/some/prefix/b");
+    bed.server.script().push(rule.always());
+    let asked = stream::iter(paths).map(Ok).boxed();
+    let deleted: Vec<_> = bed.store.delete_stream(asked).map(|path| path.ok()).collect().await;
+    assert_eq!(deleted, [Some("a".into()), None, Some("c".into())]);
 }
 
 #[tokio::test]
