@@ -169,7 +169,7 @@ async fn more_uploads_than_the_budget_has_room_for_go_on() {
         }
     }
     assert_eq!(budget.held_bytes(), 0, "an upload that waits for bytes holds none");
-    try_join_all(uploads.iter_mut().map(|upload| upload.complete())).await.unwrap();
+    try_join_all(uploads.iter_mut().map(MultipartUpload::complete)).await.unwrap();
     assert_eq!(stored(&bed, "19").len(), 3 * piece.len());
     assert!(budget.held_bytes_peak() <= 2 * PART as u64);
 }
@@ -244,7 +244,7 @@ async fn a_failed_deletion_does_not_end_the_others() {
     let rule = Rule::new(Fault::status(403)).method("DELETE").path("/bucket/some/prefix/b");
     bed.server.script().push(rule.always());
     let asked = stream::iter(paths).map(Ok).boxed();
-    let deleted: Vec<_> = bed.store.delete_stream(asked).map(|path| path.ok()).collect().await;
+    let deleted: Vec<_> = bed.store.delete_stream(asked).map(Result::ok).collect().await;
     assert_eq!(deleted, [Some("a".into()), None, Some("c".into())]);
 }
 
