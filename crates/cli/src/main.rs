@@ -100,7 +100,7 @@ fn main() -> ExitCode {
 /// write to a pipe that has no active reader.
 fn run(mut session: Session, command: Command) -> Exit {
     let blobs = match &command {
-        Command::Cp(args) => args.sources().map_or(1, |sources| sources.len()),
+        Command::Cp(args) | Command::Mv(args) => args.sources().map_or(1, |sources| sources.len()),
         _ => 1,
     };
     let made = Threads::count(blobs).and_then(|threads| {
@@ -125,6 +125,11 @@ fn run(mut session: Session, command: Command) -> Exit {
         signals::watch(&session, interrupted(&command));
         match command {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
+            Command::Mv(args) => Box::pin(commands::mv::run(session, &args)).await,
+            Command::Rm(args) => Box::pin(commands::rm::run(session, &args)).await,
+            Command::Uploads { command } => {
+                Box::pin(commands::uploads::run(session, &command)).await
+            }
             Command::Cat(args) => Box::pin(commands::cat::run(session, &args)).await,
             Command::Stat(args) => Box::pin(commands::stat::run(session, &args)).await,
             Command::Check(args) => Box::pin(commands::check::run(session, &args)).await,

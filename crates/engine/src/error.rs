@@ -59,6 +59,7 @@ struct Inner {
     hint: Option<Hint>,
     retry: RetryClass,
     source: Option<Source>,
+    leaves_upload: bool,
 }
 
 impl Error {
@@ -80,6 +81,7 @@ impl Error {
             hint: None,
             retry: RetryClass::Never,
             source: None,
+            leaves_upload: false,
         }))
     }
 
@@ -201,6 +203,19 @@ impl Error {
         error.0.hint.clone_from(&self.0.hint);
         error.0.retry = self.0.retry;
         error
+    }
+
+    /// The same error of an upload whose stored parts stay at the remote.
+    #[must_use]
+    pub(crate) fn leaving_upload(mut self) -> Self {
+        self.0.leaves_upload = true;
+        self
+    }
+
+    /// Whether parts of an upload stay at the remote: for the next run, or until the upload is
+    /// aborted.
+    pub fn leaves_upload(&self) -> bool {
+        self.0.leaves_upload
     }
 
     /// The kind of this failure.

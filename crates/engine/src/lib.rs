@@ -55,8 +55,8 @@ mod verified;
 
 pub use budget::{Budget, BudgetOptions, BytesPermit};
 pub use client::{
-    ChunkPolicy, Client, ClientOptions, CompareBuilder, Comparison, Difference, DownloadBuilder,
-    ReadBuilder, StatBuilder, Unchanged, UploadBuilder, file_matches,
+    ChunkPolicy, Client, ClientOptions, CompareBuilder, Comparison, DeleteBuilder, Difference,
+    DownloadBuilder, ReadBuilder, StatBuilder, Unchanged, UploadBuilder, file_matches,
 };
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};

@@ -70,6 +70,8 @@ pub enum Form {
     Chunks,
     /// In parts, many in parallel: an upload.
     Parts,
+    /// By the provider itself, within one remote.
+    Copied,
     /// Whole, from or to a store of chunks, or the remaining bytes of it. The blob is short, or the
     /// store does not support chunks of it.
     Whole,

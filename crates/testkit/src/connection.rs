@@ -133,6 +133,10 @@ impl Connection {
         }
         let latency_ms = origin.latency_ms(self.number, self.requests);
         pause(latency_ms.saturating_add(treatment.delay_ms)).await;
+        if let Some(gate) = &treatment.request.hold_before {
+            // The body may have arrived, so a client that left shows only when it is written to.
+            gate.pass().await;
+        }
         let (answer, is_read) = match self.answer(request, &treatment, &entry).await {
             Ok(answered) => answered,
             Err(Broken::Gone(error)) => return Err(error),
@@ -143,6 +147,9 @@ impl Connection {
                 return Ok(Ending::Linger);
             }
         };
+        if let Some(gate) = &treatment.request.hold_after {
+            gate.pass().await;
+        }
         if treatment.request.loses_response {
             return Ok(Ending::Reset);
         }

@@ -96,6 +96,11 @@ pub enum Fault {
     AfterEffect(Box<Fault>),
     /// The request has its effect; then RST instead of its answer.
     LoseResponse,
+    /// The request waits at the gate before its body is read. A client that closed
+    /// before it opens does not cancel a request without a body.
+    HoldRequest(Gate),
+    /// The request has its effect; then its answer waits at the gate.
+    HoldAnswer(Gate),
     /// RST after this many bytes of the request's body. The request has no effect, except that a
     /// resumable session keeps what it received. A shorter body is not cut.
     CutRequestAfter(u64),

@@ -35,6 +35,8 @@ pub(crate) struct RequestFaults {
     pub(crate) after_body: Option<Instead>,
     pub(crate) after_effect: Option<Instead>,
     pub(crate) loses_response: bool,
+    pub(crate) hold_before: Option<Gate>,
+    pub(crate) hold_after: Option<Gate>,
     pub(crate) cut_after: Option<u64>,
     pub(crate) stall_after: Option<u64>,
     /// Offset in the body of a byte with a flipped bit.
@@ -146,6 +148,8 @@ impl Treatment {
             Fault::AfterBody(fault) => self.request.after_body = refusal(*fault),
             Fault::AfterEffect(fault) => self.request.after_effect = refusal(*fault),
             Fault::LoseResponse => self.request.loses_response = true,
+            Fault::HoldRequest(gate) => self.request.hold_before = Some(gate),
+            Fault::HoldAnswer(gate) => self.request.hold_after = Some(gate),
             Fault::CutRequestAfter(bytes) => self.request.cut_after = Some(bytes),
             Fault::StallRequestAfter(bytes) => self.request.stall_after = Some(bytes),
             Fault::FlipRequestByte(offset) => self.request.flip = Some(offset),

@@ -41,6 +41,14 @@ Examples:
           for scripts: one JSON object at the end
   tidegate cp --window 1 https://example.org/disk.img disk.img
           one request, for servers that count connections
+  tidegate cp disk.img s3://bucket/images/
+          into a bucket, in parts; run it again to resume
+  tidegate cp --no-clobber model.bin gs://bucket/model.bin
+          only if nothing has the name, whoever else writes at the same time
+  tar -c folder | tidegate cp - az://container/folder.tar
+          what a pipe brings, of any length
+  tidegate cp s3://bucket/a.bin gs://other/a.bin
+          from one remote to another, not through the disk
   tidegate cp disk.img grpc://127.0.0.1:8980/main
           into a cache of the Remote Execution API; prints the blob's URL
   tar -c folder | tidegate cp - grpc://127.0.0.1:8980/main
@@ -52,6 +60,51 @@ Examples:
 
 A target file is replaced as a whole, once every byte is there and every known checksum agrees.
 Until then the bytes are in a hidden part file beside it, which the same command goes on with.";
+
+pub(super) const MV: &str = "\
+Examples:
+  tidegate mv disk.img s3://bucket/images/
+          upload, then delete the file
+  tidegate mv s3://bucket/a.bin s3://bucket/b.bin
+          another name; the provider copies
+  tidegate mv gs://bucket/a.bin s3://bucket/a.bin
+          to another provider
+  tidegate mv s3://bucket/log.txt .
+          fetch, then delete the blob
+  tidegate mv --no-clobber a.bin s3://bucket/a.bin
+          only if nothing has the name
+
+A source is deleted only after its copy is complete, and only if it is still what was copied.";
+
+pub(super) const RM: &str = "\
+Examples:
+  tidegate rm s3://bucket/key
+          delete one blob
+  tidegate rm s3://bucket/a s3://bucket/b
+          several
+  tidegate rm --version-id 3HL4kqtJ s3://bucket/key
+          one version of S3
+  tidegate rm --generation 1700000000000001 gs://bucket/key
+          only if the blob has this generation
+  tidegate rm --json az://container/key
+          for scripts
+
+A blob that is missing counts as deleted.";
+
+pub(super) const UPLOADS: &str = "\
+Examples:
+  tidegate uploads list s3://bucket
+          all unfinished uploads of a bucket
+  tidegate uploads list s3://bucket/images/
+          those of blobs whose names begin so
+  tidegate uploads list --json s3://bucket
+          for scripts
+  tidegate uploads abort s3://bucket/images/disk.img
+          end those that began a day ago or earlier
+  tidegate uploads abort --older-than 0 s3://bucket/images/disk.img
+          end all; another process may be writing one of them
+
+The parts of an unfinished upload are stored, and cost money, until it is completed or aborted.";
 
 pub(super) const CAT: &str = "\
 Examples:

@@ -14,6 +14,7 @@ mod header;
 mod netrc;
 mod proxy;
 mod remote;
+mod remove;
 mod serve;
 mod store;
 mod transfer;
@@ -28,6 +29,7 @@ pub(crate) use config::{ConfigArgs, FileOnlyArgs, UrlArgs};
 pub(crate) use definition::definition;
 use definition::short_definition;
 pub(crate) use remote::RemoteArgs;
+pub(crate) use remove::{RmArgs, UploadsAbortArgs, UploadsCommand, UploadsListArgs};
 pub(crate) use serve::{LevelArg, ServeArgs};
 pub(crate) use store::{
     ReplayArgs, StoreArgs, StoreCheckArgs, StoreCommand, StoreImportArgs, StorePurgeArgs,
@@ -102,12 +104,27 @@ pub(crate) enum ProgressArg {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy blobs to files, verified and resumable; or files into a cache
+    /// Copy blobs from a remote or to one, verified and resumable
     #[command(
         after_help = examples::CP,
         override_usage = "tidegate cp [OPTIONS] <SOURCE>... <TARGET>"
     )]
     Cp(Box<CpArgs>),
+    /// Copy, and delete each source once its copy is complete
+    #[command(
+        after_help = examples::MV,
+        override_usage = "tidegate mv [OPTIONS] <SOURCE>... <TARGET>"
+    )]
+    Mv(Box<CpArgs>),
+    /// Delete blobs
+    #[command(after_help = examples::RM)]
+    Rm(Box<RmArgs>),
+    /// Show or end uploads that were not finished
+    #[command(after_help = examples::UPLOADS, subcommand_required = true)]
+    Uploads {
+        #[command(subcommand)]
+        command: UploadsCommand,
+    },
     /// Write a blob, or a range of it, to standard output
     #[command(after_help = examples::CAT)]
     Cat(Box<CatArgs>),
@@ -158,8 +175,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// The blobs: URLs, paths, or - for standard input. Last, the target: a file, a folder, - for
-    /// standard output, /dev/null to verify only, or the URL of a grpc:// cache
+    /// The blobs: URLs, paths, or - for standard input. Last, the target: a file, a folder, a URL, -
+    /// for standard output, or /dev/null to verify only
     // With two lists, options could not stand between the sources and the target.
     #[arg(value_name = "SOURCE... TARGET", required = true, value_hint = ValueHint::AnyPath)]
     names: Vec<OsString>,
@@ -269,7 +286,7 @@ impl Cli {
             Self::parsed(std::env::args_os()).map_err(|error| foreign::tipped(printable(error)))?;
         match &cli.command {
             Command::Cp(args) if args.names.len() < 2 => Err(wrong("cp", "the target is missing")),
-            Command::Cp(args) if args.sources().is_none() => {
+            Command::Cp(args) | Command::Mv(args) if args.sources().is_none() => {
                 Err(wrong("cp", "a source is not valid UTF-8"))
             }
             Command::Chunk(args) => match args.chunking.chunking() {

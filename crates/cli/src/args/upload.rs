@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use tidegate::remote::{Precondition, Version, WriteOptions};
-use tidegate::{Error, ErrorKind, OnFailure, Operation, Result, UploadBuilder};
+use tidegate::{Error, ErrorKind, Location, OnFailure, Operation, Result, UploadBuilder};
 
 use crate::size;
 
@@ -35,7 +35,7 @@ pub(crate) struct UploadArgs {
     /// How long caches may keep the blob, such as 'max-age=3600'
     #[arg(long, value_name = "VALUE")]
     pub(crate) cache_control: Option<String>,
-    /// The class of storage, in the remote's own words, such as STANDARD_IA
+    /// The class of storage, in the remote's own words
     #[arg(long, value_name = "CLASS")]
     pub(crate) storage_class: Option<String>,
     /// A name and value that the remote keeps with the blob; repeat it for more
@@ -81,15 +81,15 @@ impl UploadArgs {
         flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
     }
 
-    /// The conditions and the description of a blob with this name.
-    fn write(&self, blob: &str) -> Result<WriteOptions> {
+    /// The conditions and the description of this blob.
+    fn write(&self, target: &Location) -> Result<WriteOptions> {
         let mut options = WriteOptions::default();
         options.precondition = match &self.if_version {
-            Some(text) => Precondition::Version(version(text)?),
+            Some(text) => Precondition::Version(version(text, target)?),
             None if self.no_clobber => Precondition::Absent,
             None => Precondition::None,
         };
-        let by_name = || mime_guess::from_path(blob).first_raw().map(str::to_owned);
+        let by_name = || mime_guess::from_path(&target.blob).first_raw().map(str::to_owned);
         options.content_type = self.content_type.clone().or_else(by_name);
         options.content_encoding.clone_from(&self.content_encoding);
         options.cache_control.clone_from(&self.cache_control);
@@ -99,9 +99,9 @@ impl UploadArgs {
         Ok(options)
     }
 
-    /// The upload with these options, of a blob with this name.
-    pub(crate) fn upload(&self, blob: &str, upload: UploadBuilder) -> Result<UploadBuilder> {
-        let mut upload = upload.write(self.write(blob)?).on_failure(match self.on_failure {
+    /// The upload of this blob with these options.
+    pub(crate) fn upload(&self, target: &Location, upload: UploadBuilder) -> Result<UploadBuilder> {
+        let mut upload = upload.write(self.write(target)?).on_failure(match self.on_failure {
             OnFailureArg::Keep => OnFailure::Keep,
             OnFailureArg::Abort => OnFailure::Abort,
         });
@@ -115,9 +115,11 @@ impl UploadArgs {
     }
 }
 
-/// A generation is a number; anything else is an entity tag, with or without its quotes.
-fn version(text: &str) -> Result<Version> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+/// In Google Cloud Storage a number is a generation; anything else is an entity tag, with or without
+/// its quotes.
+fn version(text: &str, target: &Location) -> Result<Version> {
+    let is_google = target.display().starts_with("gs://");
+    if is_google && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(Version::Generation(text.to_owned()));
     }
     let quoted = if text.starts_with('"') { text.to_owned() } else { format!("\"{text}\"") };

@@ -47,7 +47,8 @@ impl VersionArgs {
         }
     }
 
-    fn version(&self) -> Option<Version> {
+    /// The selected version.
+    pub(crate) fn version(&self) -> Option<Version> {
         let generation = self.generation.map(|number| Version::Generation(number.to_string()));
         generation
             .or_else(|| self.version_id.clone().map(Version::VersionId))

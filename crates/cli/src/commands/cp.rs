@@ -156,17 +156,17 @@ fn local(client: &Client, target: &Path) -> Result<PathBuf> {
     if text.to_ascii_lowercase().starts_with("file://") {
         return Ok(PathBuf::from(client.locate(text)?.blob));
     }
-    Err(no_uploads(&redact::url(text)))
+    Err(unknown_scheme(&redact::url(text)))
 }
 
-fn no_uploads(shown: &str) -> Error {
+fn unknown_scheme(shown: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         Operation::Locate,
         format!("{shown} as the target"),
-        "uploading is only supported to grpc:// caches",
+        "nothing can be stored there: the scheme is unknown",
     )
-    .with_hint("name a file, a folder or a grpc:// cache as the target")
+    .with_hint("name a file, a folder, or a URL of s3://, gs://, az://, https:// or grpc://")
 }
 
 fn into_folder(sources: Vec<(Location, Chunks)>, folder: &Path) -> Result<Vec<Fetch>> {

@@ -65,7 +65,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
     let blobs: Vec<_> = puts.iter().map(followed).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
     let begun = Instant::now();
-    let mut outcomes = Vec::new();
+    let (mut outcomes, mut left) = (Vec::new(), Vec::new());
     // One after another: the parts of one blob fill the link.
     for (put, blob) in puts.iter().zip(blobs) {
         blob.begin();
@@ -76,6 +76,9 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
         if puts.len() > 1 {
             outcomes::tell(&session, &outcome);
         }
+        if outcome.as_ref().is_err_and(tidegate::Error::leaves_upload) {
+            left.push(put.to.display().to_owned());
+        }
         outcomes.push(outcome);
     }
     if let Some(display) = display {
@@ -83,7 +86,15 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
     }
     let name = |put: &Put| Named::new(&put.source(), put.to.display());
     let names: Vec<Named> = puts.iter().map(name).collect();
-    outcomes::finish(&session, &names, &outcomes, begun.elapsed().as_secs_f64())
+    let end = outcomes::finish(&session, &names, &outcomes, begun.elapsed().as_secs_f64());
+    for target in left.iter().filter(|_| !session.output.json) {
+        session.console.line(&format!(
+            "note: the parts that are stored stay for the next run; to remove them: tidegate \
+             uploads abort --older-than 0 {}",
+            escaped(target)
+        ));
+    }
+    end
 }
 
 /// The hint of an interrupted upload.
@@ -99,14 +110,11 @@ async fn store(
 ) -> Result<Report> {
     let source = match &put.from {
         From::File(path) => UploadSource::path(path),
-        From::Remote(location) => {
-            let channel = client.read(location).open()?;
-            UploadSource::reader(channel)
-        }
+        From::Remote(location) => UploadSource::blob(location),
     };
     let upload = client.upload(source, &put.to);
     let upload = args.transfer.upload_to(put.to.display(), upload)?;
-    let upload = args.upload.upload(&put.to.blob, upload)?;
+    let upload = args.upload.upload(&put.to, upload)?;
     upload.progress(blob.progress()).cancel(session.cancel.clone()).await
 }
 

@@ -17,10 +17,12 @@ async fn every_command_has_a_page() {
         "tidegate-cp",
     ]
     .into_iter()
-    .chain(["tidegate-demo-serve", "tidegate-demo", "tidegate-man", "tidegate-serve"])
+    .chain(["tidegate-demo-serve", "tidegate-demo", "tidegate-man", "tidegate-mv"])
+    .chain(["tidegate-rm", "tidegate-serve"])
     .chain(["tidegate-stat"])
     .chain(["tidegate-store-check", "tidegate-store-import", "tidegate-store-purge"])
-    .chain(["tidegate-store-replay", "tidegate-store", "tidegate"])
+    .chain(["tidegate-store-replay", "tidegate-store", "tidegate-uploads-abort"])
+    .chain(["tidegate-uploads-list", "tidegate-uploads", "tidegate"])
     .map(|name| format!("{name}.1"))
     .collect();
     assert_eq!(ran.ends(0).json()["written"].as_array().unwrap().len(), expected.len());

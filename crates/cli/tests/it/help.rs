@@ -5,9 +5,12 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 21] = [
     "",
     "cp",
+    "mv",
+    "rm",
+    "uploads",
     "cat",
     "stat",
     "check",

@@ -79,4 +79,6 @@ mod stat;
 mod store;
 mod terminal;
 mod token_service;
+mod upload;
+mod upload_killed;
 mod usage;

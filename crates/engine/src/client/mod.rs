@@ -6,19 +6,26 @@
 //! | `download` | one download, from its options to its report |
 //! | `read` | one read |
 //! | `upload` | one upload |
+//! | `delete` | deleting one blob |
+//! | `unfinished` | unfinished uploads |
+//! | `calls` | calls that are no transfer |
 //! | `stat` | the description of one blob |
 //! | `compare` | whether two blobs are the same, without a transfer |
 //! | `unchanged` | whether a local file is already the blob |
 
+mod calls;
 mod compare;
+mod delete;
 mod download;
 mod options;
 mod read;
 mod stat;
 mod unchanged;
+mod unfinished;
 mod upload;
 
 pub use compare::{CompareBuilder, Comparison, Difference};
+pub use delete::DeleteBuilder;
 pub use download::{ChunkPolicy, DownloadBuilder};
 pub use options::ClientOptions;
 pub use read::ReadBuilder;
@@ -169,6 +176,21 @@ impl Client {
     /// Await the result, or set options first.
     pub fn upload(&self, source: impl Into<UploadSource>, target: &Location) -> UploadBuilder {
         UploadBuilder::new(self, source.into(), target)
+    }
+
+    /// Deletes one blob. Await the result, or set options first.
+    pub fn delete(&self, blob: &Location) -> DeleteBuilder {
+        DeleteBuilder::new(self, blob)
+    }
+
+    /// Finds the place that `text` names for lists: a URL of a bucket, with or without the beginning
+    /// of names in it, or a path. No request is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::locate`].
+    pub fn locate_prefix(&self, text: &str) -> Result<Location> {
+        self.0.remotes.locate_prefix(text)
     }
 
     /// Requests the description of one blob. Await the result, or set options first.

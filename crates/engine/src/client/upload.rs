@@ -10,6 +10,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
+use super::calls::calls;
 use super::{ChunkPolicy, Client};
 use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedUploadOptions};
@@ -47,6 +48,7 @@ const CHUNK_BYTES_AVG: u64 = 512 << 10;
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct UploadBuilder {
+    client: Client,
     source: UploadSource,
     target: Location,
     chunk_policy: ChunkPolicy,
@@ -82,7 +84,8 @@ impl UploadBuilder {
             state: client.0.state.clone(),
         };
         let chunk_policy = ChunkPolicy::default();
-        Self { source, target: target.clone(), chunk_policy, options, remote }
+        let client = client.clone();
+        Self { client, source, target: target.clone(), chunk_policy, options, remote }
     }
 
     /// The condition on the target, and the blob's description. A cache has neither, and refuses
@@ -115,6 +118,21 @@ impl UploadBuilder {
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.remote.on_failure = on_failure;
         self
+    }
+
+    /// The longest stream, in bytes, that the remote takes in parts of the length chosen; `None` if
+    /// only the longest blob of the remote limits it. Some remotes want all parts equal, and then the
+    /// first part decides. Sends no request.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the target takes no uploads.
+    pub fn stream_bytes_max(&self) -> Result<Option<u64>> {
+        let profile = self.target.write()?.write_profile(&self.remote.write.precondition);
+        let RemoteUpload { part_bytes, expected_bytes, .. } = &self.remote;
+        Ok(profile
+            .parts
+            .and_then(|parts| upload::stream_bytes_max(&parts, *part_bytes, *expected_bytes)))
     }
 
     /// The file's digest, if the caller knows it; by default the digest in the target's URL. The
@@ -203,9 +221,9 @@ impl UploadBuilder {
 
     async fn transfer(self) -> Result<Report> {
         if self.target.stored().is_none() {
-            return self.to_remote().await;
+            return self.remote_transfer().await;
         }
-        let Self { source, target, chunk_policy, mut options, remote } = self;
+        let Self { source, target, chunk_policy, mut options, remote, .. } = self;
         let _running = options.progress.begin_transfer();
         let failed = |message| {
             Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
@@ -235,8 +253,8 @@ impl UploadBuilder {
         chunked::upload(store, path, &options).await
     }
 
-    async fn to_remote(self) -> Result<Report> {
-        let Self { source, target, chunk_policy, options, remote } = self;
+    async fn remote_transfer(self) -> Result<Report> {
+        let Self { client, source, target, chunk_policy, options, remote } = self;
         let _running = options.progress.begin_transfer();
         target.write()?;
         if chunk_policy == ChunkPolicy::Required {
@@ -259,8 +277,37 @@ impl UploadBuilder {
             cancel: options.cancel,
             state,
         };
-        upload::upload(&target, source, options).await
+        match source.as_blob().cloned() {
+            Some(blob) => blob_to_remote(&client, &blob, &target, options).await,
+            None => upload::upload(&target, source, options).await,
+        }
     }
+}
+
+/// Copies a blob of a remote: by the provider, or through this process.
+async fn blob_to_remote(
+    client: &Client,
+    blob: &Location,
+    target: &Location,
+    mut options: UploadOptions,
+) -> Result<Report> {
+    let info = client.stat(blob).cancel(options.cancel.clone()).await?;
+    let write = &mut options.write;
+    write.content_type = write.content_type.take().or_else(|| info.content_type.clone());
+    write.content_encoding =
+        write.content_encoding.take().or_else(|| info.content_encoding.clone());
+    let calls = calls(client, Operation::Upload, target, options.cancel.clone());
+    let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls).await?;
+    if let Some(report) = copied {
+        return Ok(report);
+    }
+    let pinned = match info.version.clone().map(|version| blob.at(version)) {
+        Some(Ok(pinned)) => pinned,
+        _ => blob.clone(),
+    };
+    options.expected_bytes = options.expected_bytes.or(info.len_bytes);
+    let source = UploadSource::reader(client.read(&pinned).open()?);
+    upload::upload(target, source, options).await
 }
 
 fn default_chunking() -> Option<Chunking> {

@@ -13,6 +13,8 @@
 //! URL is resolved again only if that URL refuses, because a signature can expire.
 
 mod client;
+mod dav;
+mod write;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +28,9 @@ use self::client::{HttpRequest, Reached, Stop};
 use super::locate::{invalid, is_plain, last_segment, parse};
 use super::network::Named;
 use super::response::{self, Dialect};
-use super::{BlobInfo, OpenRequest, Opened, Read, Remote, RemoteOptions, Selection, Version};
+use super::{
+    BlobInfo, Delete, OpenRequest, Opened, Read, Remote, RemoteOptions, Selection, Version, Write,
+};
 use crate::budget::Budget;
 use crate::error::{Operation, Result};
 
@@ -180,6 +184,14 @@ impl Read for HttpRemote {
 impl Remote for HttpRemote {
     fn scheme(&self) -> &'static str {
         "http"
+    }
+
+    fn as_write(&self) -> Option<&dyn Write> {
+        Some(self)
+    }
+
+    fn as_delete(&self) -> Option<&dyn Delete> {
+        Some(self)
     }
 }
 

@@ -129,6 +129,17 @@ impl Remotes {
         Err(unsupported(&scheme))
     }
 
+    /// See [`Client::locate_prefix`](crate::Client::locate_prefix).
+    pub(crate) fn locate_prefix(&self, text: &str) -> Result<Location> {
+        match scheme(text).as_deref() {
+            #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+            Some(scheme @ ("gs" | "s3" | "az")) => {
+                self.in_network(text, |network| network.locate_prefix(scheme, text))
+            }
+            _ => self.locate(text),
+        }
+    }
+
     /// The cache that `text` names.
     #[cfg(feature = "reapi")]
     pub(crate) fn cache(&self, text: &str) -> Result<ReapiCache> {

@@ -3,9 +3,9 @@
 //! | trait | ability | implemented by |
 //! |---|---|---|
 //! | [`Read`] | facts about a blob, a range of its bytes | every remote |
-//! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs`, `azure` |
+//! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs`, `azure`, `http` |
 //! | [`List`] | the blobs under a prefix | `file`, `s3`, `gcs`, `azure` |
-//! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs`, `azure` |
+//! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs`, `azure`, `http` |
 //!
 //! [`Remote`] is the handle that gives access to these abilities. [`Location`] has a handle and a
 //! blob's name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with

@@ -100,6 +100,17 @@ impl Network {
         Ok(Location { remote, blob, display, file_name, stored: None })
     }
 
+    /// A bucket, with the beginning of names in it.
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+    pub(super) fn locate_prefix(&self, scheme: &str, text: &str) -> Result<Location> {
+        let (_, rest) = text.split_once("://").unwrap_or_default();
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let remote = check_bucket(scheme, bucket, prefix)?;
+        let display = escaped(&format!("{remote}/{prefix}")).into_owned();
+        let remote = self.bucket(scheme, &remote)?;
+        Ok(Location { remote, blob: prefix.to_owned(), display, file_name: None, stored: None })
+    }
+
     /// Each blob has its own remote, which knows its redirects; all of them share the client.
     #[cfg(feature = "http")]
     fn http(&self) -> Result<Arc<dyn Remote>> {
@@ -202,13 +213,9 @@ impl Network {
     }
 }
 
-/// Splits `scheme://BUCKET/KEY` into the remote's name, the key, and the text that is safe to
-/// print. The key is taken literally, as the clouds' own tools do: it is not percent-decoded.
+/// The name of a bucket as a remote, if it can be one.
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
-fn object(text: &str) -> Result<Named> {
-    let (scheme, rest) = text.split_once("://").unwrap_or_default();
-    let scheme = scheme.to_ascii_lowercase();
-    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+fn check_bucket(scheme: &str, bucket: &str, key: &str) -> Result<String> {
     // Text before the bucket may be credentials and must not be printed.
     let shown_bucket = bucket.rsplit('@').next().unwrap_or_default();
     let shown = format!("{scheme}://{shown_bucket}/{key}");
@@ -220,6 +227,18 @@ fn object(text: &str) -> Result<Named> {
         return Err(invalid(&shown, "the bucket's name has characters that no bucket can have")
             .with_hint("credentials do not belong in the URL; give them by environment"));
     }
+    Ok(format!("{scheme}://{bucket}"))
+}
+
+/// Splits `scheme://BUCKET/KEY` into the remote's name, the key, and the text that is safe to
+/// print. The key is taken literally, as the clouds' own tools do: it is not percent-decoded.
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+fn object(text: &str) -> Result<Named> {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let remote = check_bucket(&scheme, bucket, key)?;
+    let shown = format!("{remote}/{key}");
     if key.is_empty() {
         return Err(invalid(&shown, "the key is missing")
             .with_hint("name one blob; whole buckets are not copied yet"));
@@ -231,7 +250,7 @@ fn object(text: &str) -> Result<Named> {
         ));
     }
     Ok(Named {
-        remote: format!("{scheme}://{bucket}"),
+        remote,
         blob: key.to_owned(),
         display: shown,
         file_name: super::locate::last_segment(key),

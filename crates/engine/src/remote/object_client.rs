@@ -27,12 +27,12 @@ use tidegate_core::retry::RetryClass;
 pub(super) use self::request::ObjectRequest;
 pub(super) use self::request::encoded;
 #[cfg(feature = "gcs")]
-pub(super) use self::request::{Elsewhere, Secret};
+pub(super) use self::request::{OtherAddress, Secret};
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
 use super::response::{self, Dialect};
-use super::write::Payload;
+use super::write::{Payload, source_error};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, RequestBody, ResponseBody, ResponseHead, Transport};
 
@@ -85,7 +85,7 @@ pub(super) trait Authorize: fmt::Debug + Send + Sync {
 
 /// A successful response.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ObjectAnswer {
     pub(super) head: ResponseHead,
     pub(super) text: Bytes,
 }
@@ -187,7 +187,7 @@ impl ObjectClient {
     pub(super) async fn send(
         &self,
         request: &ObjectRequest<'_>,
-    ) -> std::result::Result<Answer, Refusal> {
+    ) -> std::result::Result<ObjectAnswer, Refusal> {
         let target = self.target(request.key.unwrap_or_default());
         let (mut authorize, mut renewed) = (Arc::clone(&self.authorize), false);
         let mut redirects = 0;
@@ -201,7 +201,7 @@ impl ObjectClient {
             head.requests += redirects + u32::from(renewed);
             if request.accepts(head.status.as_u16()) {
                 let text = text(body, TEXT_BYTES_MAX, request.operation, &target).await?;
-                return Ok(Answer { head, text });
+                return Ok(ObjectAnswer { head, text });
             }
             let refused = |message: String| {
                 Error::new(ErrorKind::Unsupported, request.operation, &*target, message)
@@ -236,7 +236,7 @@ impl ObjectClient {
     #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn refusal_in_body(
         &self,
-        answer: &Answer,
+        answer: &ObjectAnswer,
         operation: Operation,
         key: &str,
     ) -> Option<Refusal> {
@@ -340,18 +340,6 @@ impl ObjectClient {
                 .with_hint(refusal::REJECTED_HINT)
         })
     }
-}
-
-/// The error of a payload's source, if that is why a request failed.
-fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
-    let mut level = Some(error);
-    while let Some(error) = level {
-        if let Some(found) = error.downcast_ref::<Error>() {
-            return Some(found.without_cause());
-        }
-        level = error.source();
-    }
-    None
 }
 
 async fn sha256(payload: &Payload) -> Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! [`SourceFile`]: a file that is read by position, and watched for changes.
+//! [`UploadFile`]: a file that is read by position, and watched for changes.
 //!
 //! Device, inode, length, modification time and change time are compared before the blob is made.
 //! A writer can set the modification time back, but not the change time.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::UploadOptions;
-use super::source::{At, Opened};
+use super::source::{OpenedSource, PositionalSource};
 use super::stream::SourceStream;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
@@ -21,8 +21,8 @@ use crate::sink::file::descriptors::{self, Descriptors};
 
 /// See the module docs.
 #[derive(Debug)]
-pub(super) struct SourceFile {
-    file: File,
+pub(super) struct UploadFile {
+    file: Arc<File>,
     path: PathBuf,
     name: Arc<str>,
     len: u64,
@@ -32,9 +32,9 @@ pub(super) struct SourceFile {
     descriptors: Descriptors,
 }
 
-impl SourceFile {
+impl UploadFile {
     /// Opens a path: a file, or a stream if the path has no length.
-    pub(super) async fn open(path: &Path, options: &UploadOptions) -> Result<Opened> {
+    pub(super) async fn open(path: &Path, options: &UploadOptions) -> Result<OpenedSource> {
         let name: Arc<str> = local::name(path).into();
         let path = path.to_owned();
         let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
@@ -46,13 +46,23 @@ impl SourceFile {
             LocalFile::Regular(file, metadata) => {
                 let (len, stamp) = (metadata.len(), file_stamp(&metadata));
                 let modified = metadata.modified().ok();
+                let file = Arc::new(file);
                 let opened = Self { file, path, name, len, stamp, modified, descriptors };
-                Opened::At(Arc::new(At::File(Arc::new(opened))))
+                OpenedSource::PositionalSource(Arc::new(PositionalSource::File(Arc::new(opened))))
             }
             LocalFile::Stream(stream) => {
-                Opened::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
+                OpenedSource::Stream(SourceStream::of_local(stream, name, options.cancel.clone()))
             }
         })
+    }
+
+    /// A temporary file with `len` bytes, which nothing else can write to.
+    pub(super) async fn spooled(file: Arc<File>, len: u64) -> Result<Self> {
+        let name: Arc<str> = "the copied stream".into();
+        let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
+        let stamp = Version::FileStamp("spooled".to_owned());
+        let (path, modified) = (PathBuf::new(), None);
+        Ok(Self { file, path, name, len, stamp, modified, descriptors })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -93,10 +103,13 @@ impl SourceFile {
             if file_stamp(&now) == this.stamp {
                 return Ok(());
             }
-            Err(match now.len() == this.len {
-                true => this.changed("it was written to"),
-                false => this.changed(&format!("it had {} bytes, and has {}", this.len, now.len())),
-            })
+            let (before, now) = (this.len, now.len());
+            let how = if now == before {
+                "it was written to".to_owned()
+            } else {
+                format!("it had {before} bytes, and has {now}")
+            };
+            Err(this.changed(&how))
         })
         .await
     }

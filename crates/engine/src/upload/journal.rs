@@ -1,4 +1,4 @@
-//! [`Journal`]: what an upload of a file has stored, so that the next run goes on with it.
+//! [`UploadJournal`]: what an upload of a file has stored, so that the next run goes on with it.
 //!
 //! It is a file in `uploads` of the state folder. Its name is a keyed hash of source and target, so
 //! that it tells neither. Only the user can read it: the address of a session of Google is a secret.
@@ -19,9 +19,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc};
 
-use super::Transfer;
-use super::file::SourceFile;
+use super::file::UploadFile;
 use super::units::Done;
+use super::{Transfer, hex};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::{Upload, Version};
@@ -38,7 +38,7 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// See the module docs. It is locked until it is dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Journal {
+pub(super) struct UploadJournal {
     path: PathBuf,
     file: Arc<File>,
     stamp: Version,
@@ -78,12 +78,12 @@ struct Line {
     tag: Option<String>,
 }
 
-impl Journal {
+impl UploadJournal {
     /// Opens the journal for this file and target. `None` if there is no state folder, or if it
     /// cannot be used. Fails if another process uploads the same file to the same target.
     pub(super) async fn open(
         transfer: &Transfer,
-        file: &SourceFile,
+        file: &UploadFile,
     ) -> Result<Option<(Self, Option<Recorded>)>> {
         let target = transfer.target.display().to_owned();
         let Some(selection) = transfer.target.selection() else { return Ok(None) };
@@ -96,8 +96,7 @@ impl Journal {
             let mut identity = selection.all();
             identity.extend_from_slice(source.as_os_str().as_encoded_bytes());
             let tag = key.tag(DOMAIN, &identity);
-            let file_name: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-            let path = folder.join("uploads").join(file_name);
+            let path = folder.join("uploads").join(hex(&tag));
             match Self::locked(path, stamp) {
                 Ok(Some(journal)) => {
                     let recorded = journal.recorded();

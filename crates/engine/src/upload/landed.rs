@@ -7,7 +7,7 @@
 
 use std::future::Future;
 
-use super::Transfer;
+use super::{Transfer, hex};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{Precondition, WriteOptions, Written};
 use crate::store::SendProgress;
@@ -129,6 +129,5 @@ pub(super) fn marked(options: &WriteOptions) -> Result<WriteOptions> {
         Error::new(ErrorKind::Storage, Operation::Upload, "the upload", message)
             .caused_by(std::io::Error::from(error))
     })?;
-    let mark = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(WriteOptions { mark: Some(mark), ..options.clone() })
+    Ok(WriteOptions { mark: Some(hex(&bytes)), ..options.clone() })
 }

@@ -13,6 +13,7 @@
 //! | `send` | one request with bytes, and how long it may stall |
 //! | `parted` | an upload in parts, from its beginning to its end |
 //! | `whole` | a blob in one request |
+//! | `copying` | a blob of a remote is the source |
 //! | `landed` | what happened to a request whose response was lost |
 //! | `journal`, `resume` | an interrupted upload of a file goes on |
 //! | `proof` | the remote's checksum is compared with that of the bytes that were sent |
@@ -23,6 +24,7 @@
 //! - A source that changes is an error, and no blob is made.
 //! - Whatever is held in memory is taken from the budget. A part of a file is not held.
 
+pub(crate) mod copying;
 mod file;
 mod journal;
 mod landed;
@@ -48,7 +50,8 @@ use tokio::time::Instant;
 
 pub use self::options::OnFailure;
 pub(crate) use self::options::UploadOptions;
-use self::source::Opened;
+pub(crate) use self::plan::stream_bytes_max;
+use self::source::OpenedSource;
 pub use self::source::UploadSource;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -141,7 +144,7 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         options,
     });
     transfer.refuse_early()?;
-    let opened = Opened::open(source, &transfer.options).await?;
+    let opened = OpenedSource::open(source, &transfer.options).await?;
     transfer.progress.expect(opened.len());
     let made = transfer.make(opened).await?;
     let (verified, info) = transfer.prove(&made).await?;
@@ -173,10 +176,14 @@ impl Transfer {
     }
 
     /// Makes the blob. Begins anew if the remote refuses the checksum, or loses the upload.
-    async fn make(self: &Arc<Self>, opened: Opened) -> Result<Made> {
+    async fn make(self: &Arc<Self>, opened: OpenedSource) -> Result<Made> {
         let opened = match opened {
-            Opened::Stream(stream) => return stream::upload(self, stream).await,
-            Opened::At(at) => at,
+            OpenedSource::Stream(stream) if stream::needs_length(self)? => {
+                landed::check_precondition(self, &self.options.write.precondition).await?;
+                Arc::new(stream::spool(self, stream).await?)
+            }
+            OpenedSource::Stream(stream) => return stream::upload(self, stream).await,
+            OpenedSource::PositionalSource(at) => at,
         };
         let mut beginnings = 1;
         loop {
@@ -198,7 +205,7 @@ impl Transfer {
 
     async fn make_once(
         self: &Arc<Self>,
-        source: &Arc<source::At>,
+        source: &Arc<source::PositionalSource>,
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<Made> {
         let profile = self.write()?.write_profile(&self.options.write.precondition);
@@ -237,4 +244,14 @@ impl Transfer {
     async fn prove(&self, made: &Made) -> Result<(Verified, crate::remote::BlobInfo)> {
         proof::compare(self, made).await
     }
+}
+
+/// Bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -8,7 +8,7 @@ use tidegate_core::checksum::Crc;
 use tokio_util::sync::CancellationToken;
 
 use super::resume::{self, Continued};
-use super::source::At;
+use super::source::PositionalSource;
 use super::units::{Done, Feed, Job, PartUnits};
 use super::{Made, OnFailure, Transfer, landed, sums, whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::transfer::driver::{Flight, drive};
 /// Uploads a source that is read by position.
 pub(super) async fn upload(
     transfer: &Arc<Transfer>,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     part_bytes: u64,
 ) -> Result<Made> {
     let options = whole::described(transfer, source)?;
@@ -43,16 +43,15 @@ pub(super) async fn upload(
         }
         Continued::Upload { journal, found } => (journal, found),
     };
-    let (upload, part_bytes, done) = match found {
-        Some(found) => found,
-        None => {
-            landed::check_precondition(transfer, &options.precondition).await?;
-            let upload = begin(transfer, &options).await?;
-            if let Some(journal) = &journal {
-                journal.begin(&upload, part_bytes, source.len()).await;
-            }
-            (upload, part_bytes, BTreeMap::new())
+    let (upload, part_bytes, done) = if let Some(found) = found {
+        *found
+    } else {
+        landed::check_precondition(transfer, &options.precondition).await?;
+        let upload = begin(transfer, &options).await?;
+        if let Some(journal) = &journal {
+            journal.begin(&upload, part_bytes, source.len()).await;
         }
+        (upload, part_bytes, BTreeMap::new())
     };
     let profile = part_profile(transfer, &upload)?;
     let job = Job { transfer: Arc::clone(transfer), upload, profile, journal };
@@ -101,7 +100,7 @@ fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
 
 async fn in_parts(
     job: &Arc<Job>,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     part_bytes: u64,
     done: BTreeMap<u32, Done>,
 ) -> Result<Made> {
@@ -166,7 +165,7 @@ async fn complete(job: &Job, done: BTreeMap<u32, Done>, resumed_bytes: u64) -> R
 
 /// Sends everything that the remote lacks with the request that makes the blob: for a remote that
 /// takes the bytes of an upload in order, in one stream.
-async fn in_order(job: &Job, source: &Arc<At>) -> Result<Made> {
+async fn in_order(job: &Job, source: &Arc<PositionalSource>) -> Result<Made> {
     let len = source.len();
     let algorithm = job.profile.whole_checksums.first().copied();
     let whole = source.sums(0..len, algorithm).await?;
@@ -221,7 +220,7 @@ async fn state(job: &Job) -> Result<UploadState> {
 
 async fn send_rest(
     job: &Job,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     at: u64,
     len: u64,
     whole: &sums::PartSums,
@@ -283,7 +282,7 @@ async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> 
     let keeps = is_file && job.transfer.options.on_failure == OnFailure::Keep;
     // The parts of a changed source are of no use.
     if keeps && error.kind() != ErrorKind::Changed && !landed::is_lost(&error) {
-        return Err(error);
+        return Err(error.leaving_upload());
     }
     Err(abort(job, error).await)
 }
@@ -299,7 +298,7 @@ async fn abort(job: &Job, error: Error) -> Error {
             }
             error
         }
-        _ => error.with_hint(
+        _ => error.leaving_upload().with_hint(
             "parts of the upload stay at the remote: list its unfinished uploads, and abort this one",
         ),
     }

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use tidegate_core::checksum::{ChecksumAlgorithm, Crc};
 
-use super::file::SourceFile;
+use super::file::UploadFile;
 use super::sums::{PartSummer, PartSums};
 use crate::error::{Operation, Result};
 use crate::offload::offload;
@@ -34,7 +34,7 @@ pub(super) fn held_bytes(len: u64) -> u64 {
 
 /// The checksums of a range of a file.
 pub(super) async fn sums_of_file(
-    file: &Arc<SourceFile>,
+    file: &Arc<UploadFile>,
     range: Range<u64>,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<PartSums> {
@@ -75,7 +75,7 @@ fn piece_len(range: &Range<u64>) -> usize {
 
 /// The state of a payload between two pieces.
 struct Reading {
-    file: Arc<SourceFile>,
+    file: Arc<UploadFile>,
     left: Range<u64>,
     crc: Crc,
     expected: Crc,
@@ -84,7 +84,7 @@ struct Reading {
 
 /// The bytes of a range of a file.
 pub(super) fn of_file(
-    file: &Arc<SourceFile>,
+    file: &Arc<UploadFile>,
     range: Range<u64>,
     sums: &PartSums,
     sending: &SendProgress,

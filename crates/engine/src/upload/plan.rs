@@ -21,6 +21,16 @@ fn rounded(bytes: u64) -> u64 {
     bytes.div_ceil(MIB).saturating_mul(MIB)
 }
 
+/// The length of parts by that of the blob, within the number of parts.
+fn by_len(len: u64, profile: &PartProfile) -> u64 {
+    if len.div_ceil(PART_BYTES) <= u64::from(profile.count_max) {
+        return PART_BYTES;
+    }
+    // 95 of 100, so that a plan does not end exactly at the limit.
+    let count = (u64::from(profile.count_max) / 100 * 95).max(1);
+    rounded(len.div_ceil(count))
+}
+
 /// The length of the parts of a blob of `len` bytes.
 pub(super) fn part_bytes(
     len: u64,
@@ -31,13 +41,7 @@ pub(super) fn part_bytes(
     if profile.order == PartOrder::InOrder {
         return Ok(wished.unwrap_or(PART_BYTES));
     }
-    // 95 of 100, so that a plan does not end exactly at the limit.
-    let count = (u64::from(profile.count_max) / 100 * 95).max(1);
-    let by_len = match len.div_ceil(PART_BYTES) <= u64::from(profile.count_max) {
-        true => PART_BYTES,
-        false => rounded(len.div_ceil(count)),
-    };
-    let bytes = wished.unwrap_or(by_len).max(profile.bytes_min);
+    let bytes = wished.unwrap_or_else(|| by_len(len, profile)).max(profile.bytes_min);
     let bytes = bytes.div_ceil(profile.bytes_multiple).saturating_mul(profile.bytes_multiple);
     let parts = len.div_ceil(bytes.max(1));
     let refused = |message: String| Err(transfer.error(ErrorKind::Unsupported, message));
@@ -54,7 +58,7 @@ pub(super) fn part_bytes(
     Ok(bytes)
 }
 
-/// The length of part `number` of a stream, the first of which has `first` bytes.
+/// The length of part `number` of a stream whose first part has `first` bytes.
 pub(super) fn part_bytes_of_stream(number: u32, first: u64, profile: &PartProfile) -> u64 {
     if profile.is_equal || profile.count_max == u32::MAX {
         return first;
@@ -64,18 +68,12 @@ pub(super) fn part_bytes_of_stream(number: u32, first: u64, profile: &PartProfil
     bytes.min(profile.bytes_max)
 }
 
-/// The longest stream whose parts begin with `first` bytes.
-pub(super) fn stream_bytes_max(first: u64, profile: &PartProfile) -> u64 {
-    let mut total: u64 = 0;
-    let mut number = 1;
-    while number <= profile.count_max {
-        let count = PARTS_OF_A_STEP.min(profile.count_max - number + 1);
-        let bytes = part_bytes_of_stream(number, first, profile);
-        total = total.saturating_add(bytes.saturating_mul(u64::from(count)));
-        if profile.is_equal || profile.count_max == u32::MAX || total == u64::MAX {
-            return bytes.saturating_mul(u64::from(profile.count_max));
-        }
-        number = number.saturating_add(PARTS_OF_A_STEP);
-    }
-    total
+/// The longest stream that a remote with equal parts takes; `None` if parts can grow.
+pub(crate) fn stream_bytes_max(
+    profile: &PartProfile,
+    wished: Option<u64>,
+    expected: Option<u64>,
+) -> Option<u64> {
+    let bytes = wished.unwrap_or_else(|| by_len(expected.unwrap_or(0), profile));
+    profile.is_equal.then(|| bytes.max(profile.bytes_min) * u64::from(profile.count_max))
 }

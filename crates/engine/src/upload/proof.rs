@@ -6,7 +6,7 @@ use tidegate_core::checksum::{Checksum, StoredChecksum};
 
 use super::{Made, Transfer};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::BlobInfo;
+use crate::remote::{BlobInfo, Written};
 use crate::verified::{Unverified, Verified};
 
 /// Compares what the remote says of the blob with what was sent. Fails with `Integrity` if they
@@ -55,6 +55,48 @@ pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verifie
     let info = BlobInfo { version: version.or(found.version.clone()), ..found };
     let verified = verified.or_else(|| on_arrival(transfer, made));
     Ok((verified.unwrap_or_else(|| Verified::Not(Unverified::of(&info.checksums))), info))
+}
+
+/// Compares a copy that the provider made with its source.
+pub(super) async fn compare_copy(
+    transfer: &Transfer,
+    source: &BlobInfo,
+    written: Written,
+) -> Result<(Verified, BlobInfo)> {
+    let (target, limit) = (&transfer.target, transfer.calls.patience(0));
+    let found = transfer.calls.attempt(limit, |_| target.remote.stat(&target.blob)).await;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+        Err(error) => {
+            let info = BlobInfo { version: written.version, ..BlobInfo::default() };
+            return Ok((Verified::Not(Unverified::LookupFailed(error.reason())), info));
+        }
+    };
+    if found.len_bytes != source.len_bytes {
+        let len = found.len_bytes.unwrap_or_default();
+        let message = format!("the copy has {len} bytes, and its source another number");
+        return Err(differs(transfer, message));
+    }
+    let shared =
+        found.checksums.iter().filter(|stored| stored.is_verifiable()).find_map(|stored| {
+            let same = |other: &&StoredChecksum| {
+                other.is_verifiable() && other.checksum.algorithm() == stored.checksum.algorithm()
+            };
+            Some((stored, source.checksums.iter().find(same)?))
+        });
+    match shared {
+        Some((copy, source)) if copy.checksum == source.checksum => {
+            Ok((Verified::By(vec![copy.checksum.clone()]), found))
+        }
+        Some((copy, source)) => {
+            let algorithm = copy.checksum.algorithm();
+            let (copy, source) = (copy.checksum.hex(), source.checksum.hex());
+            let message = format!("the copy has the {algorithm} {copy}, and its source {source}");
+            Err(differs(transfer, message))
+        }
+        None => Ok((Verified::Not(Unverified::NoSharedChecksum), found)),
+    }
 }
 
 fn verified(

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use tidegate_core::checksum::Crc;
 
-use super::file::SourceFile;
-use super::journal::{Journal, Recorded};
-use super::source::At;
+use super::file::UploadFile;
+use super::journal::{Recorded, UploadJournal};
+use super::source::PositionalSource;
 use super::units::Done;
 use super::{Transfer, parted, sums};
 use crate::error::{ErrorKind, Result};
@@ -21,10 +21,13 @@ use crate::remote::{StoredPart, Upload, UploadState, WriteOptions, Written};
 /// What an earlier run has left.
 pub(super) enum Continued {
     /// The blob is complete; only the response was lost.
-    Completed { written: Written, crc: Option<Crc>, parts: u32, journal: Journal },
-    /// The upload, the length of its parts, and the parts that are stored; `None` if it begins anew.
-    Upload { journal: Option<Journal>, found: Option<(Upload, u64, BTreeMap<u32, Done>)> },
+    Completed { written: Written, crc: Option<Crc>, parts: u32, journal: UploadJournal },
+    /// The upload that goes on; `None` if it begins anew.
+    Upload { journal: Option<UploadJournal>, found: Option<Box<Found>> },
 }
+
+/// The upload, the length of its parts, and the parts that are stored.
+pub(super) type Found = (Upload, u64, BTreeMap<u32, Done>);
 
 impl Continued {
     pub(super) fn none() -> Self {
@@ -35,12 +38,12 @@ impl Continued {
 /// Finds the upload that an earlier run has begun.
 pub(super) async fn find(
     transfer: &Transfer,
-    source: &Arc<At>,
-    file: &SourceFile,
+    source: &Arc<PositionalSource>,
+    file: &UploadFile,
     options: &WriteOptions,
     part_bytes: u64,
 ) -> Result<Continued> {
-    let Some((journal, recorded)) = Journal::open(transfer, file).await? else {
+    let Some((journal, recorded)) = UploadJournal::open(transfer, file).await? else {
         return Ok(Continued::none());
     };
     let anew = |journal| Ok(Continued::Upload { journal: Some(journal), found: None });
@@ -79,7 +82,10 @@ pub(super) async fn find(
             journal.record(done).await;
         }
     }
-    Ok(Continued::Upload { journal: Some(journal), found: Some((upload, part_bytes, done)) })
+    Ok(Continued::Upload {
+        journal: Some(journal),
+        found: Some(Box::new((upload, part_bytes, done))),
+    })
 }
 
 /// Whether two uploads make the same blob, apart from their marks.
@@ -99,8 +105,8 @@ fn whole(recorded: &Recorded) -> Option<Crc> {
 /// The listed parts that have the file's bytes.
 async fn usable(
     transfer: &Transfer,
-    source: &Arc<At>,
-    file: &SourceFile,
+    source: &Arc<PositionalSource>,
+    file: &UploadFile,
     recorded: &Recorded,
     listed: Vec<StoredPart>,
 ) -> Result<BTreeMap<u32, Done>> {
@@ -116,12 +122,11 @@ async fn usable(
             continue;
         };
         let known = recorded.parts.get(&number.get()).filter(|_| is_unchanged);
-        let crc = match known.and_then(|known| known.crc(len)) {
-            Some(crc) => crc,
-            None => {
-                let reading = source.sums(range, algorithm);
-                transfer.calls.unless_cancelled(reading).await??.crc
-            }
+        let crc = if let Some(crc) = known.and_then(|known| known.crc(len)) {
+            crc
+        } else {
+            let reading = source.sums(range, algorithm);
+            transfer.calls.unless_cancelled(reading).await??.crc
         };
         let is_ours = match &part.checksum {
             Some(checksum) => *checksum == crc.to_checksum(),

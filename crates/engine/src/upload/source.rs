@@ -10,12 +10,12 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::AsyncRead;
 
 use super::UploadOptions;
-use super::file::SourceFile;
+use super::file::UploadFile;
 use super::piece;
 use super::stream::SourceStream;
 use super::sums::PartSums;
-use crate::error::Result;
-use crate::remote::{Body, Payload};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::{Body, Location, Payload};
 use crate::store::SendProgress;
 
 /// The bytes of an upload.
@@ -26,6 +26,7 @@ pub(super) enum Kind {
     Bytes(Bytes),
     Stream(Body),
     Reader(Box<dyn AsyncRead + Send + Unpin>),
+    Blob(Box<Location>),
 }
 
 impl UploadSource {
@@ -49,11 +50,25 @@ impl UploadSource {
         Self(Kind::Reader(Box::new(reader)))
     }
 
+    /// A blob of a remote: copied by the provider if the target is at the same remote, otherwise read
+    /// as a verified stream.
+    pub fn blob(blob: &Location) -> Self {
+        Self(Kind::Blob(Box::new(blob.clone())))
+    }
+
+    /// The blob of a remote, if it is one.
+    pub(crate) fn as_blob(&self) -> Option<&Location> {
+        match &self.0 {
+            Kind::Blob(blob) => Some(blob),
+            Kind::Path(_) | Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) => None,
+        }
+    }
+
     /// The path, if it is one.
     pub(crate) fn as_path(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Path(path) => Some(path),
-            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) => None,
+            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) | Kind::Blob(_) => None,
         }
     }
 }
@@ -65,6 +80,7 @@ impl fmt::Debug for UploadSource {
             Kind::Bytes(_) => "UploadSource::Bytes",
             Kind::Stream(_) => "UploadSource::Stream",
             Kind::Reader(_) => "UploadSource::Reader",
+            Kind::Blob(_) => "UploadSource::Blob",
         })
     }
 }
@@ -107,51 +123,59 @@ impl From<Bytes> for UploadSource {
 
 /// An opened source.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum OpenedSource {
     /// Any range can be read, also again.
-    At(Arc<At>),
+    PositionalSource(Arc<PositionalSource>),
     /// Only in order, once.
     Stream(SourceStream),
 }
 
 /// A source that is read by position.
 #[derive(Debug)]
-pub(super) enum At {
-    File(Arc<SourceFile>),
+pub(super) enum PositionalSource {
+    File(Arc<UploadFile>),
+    /// A stream that was copied to a temporary file.
+    Spooled(Arc<UploadFile>),
     Bytes(Bytes),
 }
 
-impl Opened {
+impl OpenedSource {
     pub(super) async fn open(source: UploadSource, options: &UploadOptions) -> Result<Self> {
         Ok(match source.0 {
-            Kind::Path(path) => SourceFile::open(&path, options).await?,
-            Kind::Bytes(bytes) => Self::At(Arc::new(At::Bytes(bytes))),
+            Kind::Path(path) => UploadFile::open(&path, options).await?,
+            Kind::Bytes(bytes) => Self::PositionalSource(Arc::new(PositionalSource::Bytes(bytes))),
             Kind::Stream(body) => Self::Stream(SourceStream::of_body(body)),
             Kind::Reader(reader) => Self::Stream(SourceStream::of_reader(reader)),
+            // The client reads a blob before it calls this.
+            Kind::Blob(blob) => {
+                let message = "the blob was not opened";
+                let name = blob.display();
+                return Err(Error::new(ErrorKind::Invalid, Operation::Upload, name, message));
+            }
         })
     }
 
     /// Length in bytes, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
         match self {
-            Self::At(at) => Some(at.len()),
+            Self::PositionalSource(at) => Some(at.len()),
             Self::Stream(_) => None,
         }
     }
 }
 
-impl At {
+impl PositionalSource {
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::File(file) => file.len(),
+            Self::File(file) | Self::Spooled(file) => file.len(),
             Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
 
-    pub(super) fn file(&self) -> Option<&Arc<SourceFile>> {
+    pub(super) fn file(&self) -> Option<&Arc<UploadFile>> {
         match self {
             Self::File(file) => Some(file),
-            Self::Bytes(_) => None,
+            Self::Spooled(_) | Self::Bytes(_) => None,
         }
     }
 
@@ -162,7 +186,9 @@ impl At {
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<PartSums> {
         match self {
-            Self::File(file) => piece::sums_of_file(file, range, algorithm).await,
+            Self::File(file) | Self::Spooled(file) => {
+                piece::sums_of_file(file, range, algorithm).await
+            }
             Self::Bytes(bytes) => piece::sums_of_bytes(slice(bytes, range), algorithm).await,
         }
     }
@@ -175,7 +201,7 @@ impl At {
         sending: &SendProgress,
     ) -> Payload {
         let payload = match self {
-            Self::File(file) => piece::of_file(file, range, sums, sending),
+            Self::File(file) | Self::Spooled(file) => piece::of_file(file, range, sums, sending),
             Self::Bytes(bytes) => piece::of_bytes(slice(bytes, range), sending),
         };
         match sums.sent() {
@@ -188,12 +214,14 @@ impl At {
     pub(super) async fn check_unchanged(&self) -> Result<()> {
         match self {
             Self::File(file) => file.check_unchanged().await,
-            Self::Bytes(_) => Ok(()),
+            Self::Spooled(_) | Self::Bytes(_) => Ok(()),
         }
     }
 
+    /// A note for the caller on how the source was read.
     pub(super) fn note(&self) -> Option<String> {
-        None
+        let is_spooled = matches!(self, Self::Spooled(_));
+        is_spooled.then(|| "the stream was first copied to a temporary file".to_owned())
     }
 }
 

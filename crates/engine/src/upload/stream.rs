@@ -5,6 +5,7 @@
 //! aborted.
 
 use std::fmt;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,8 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
+use super::file::UploadFile;
+use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
 use super::units::{Feed, StreamFeed};
 use super::{Made, Transfer, landed, parted, piece, plan, whole};
@@ -20,7 +23,11 @@ use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::local::{self, LocalStream};
-use crate::remote::{Body, PartProfile};
+use crate::remote::{Body, LastPart, PartProfile};
+use crate::sink::file::target::storage_error;
+
+/// Bytes that go to a temporary file at once.
+const SPOOLED_BYTES: u64 = 4 << 20;
 
 /// One read.
 const FRAME_BYTES: usize = 256 << 10;
@@ -167,14 +174,47 @@ async fn part_of_local(
     .await
 }
 
+/// Whether the remote takes a blob only whole: then its length must be known.
+pub(super) fn needs_length(transfer: &Transfer) -> Result<bool> {
+    let profile = transfer.write()?.write_profile(&transfer.options.write.precondition);
+    Ok(profile.parts.is_none_or(|parts| parts.last == LastPart::WithComplete))
+}
+
+/// Copies a stream to a temporary file, whose length is then known.
+pub(super) async fn spool(transfer: &Transfer, stream: SourceStream) -> Result<PositionalSource> {
+    let target = transfer.target.display().to_owned();
+    let failed = |error| storage_error(Operation::Upload, "a temporary file", error);
+    let file = offload(Operation::Upload, &target, move || tempfile::tempfile().map_err(failed));
+    let (file, mut stream, mut end) = (Arc::new(file.await?), stream, 0);
+    loop {
+        let (permit, part, rest) = read(transfer, stream, SPOOLED_BYTES, None).await?;
+        let (is_last, len, at, into) = (part.is_last, part.len(), end, Arc::clone(&file));
+        let write = move || {
+            let mut at = at;
+            for frame in part.frames.iter() {
+                into.write_all_at(frame, at).map_err(failed)?;
+                at += frame.len() as u64;
+            }
+            Ok(())
+        };
+        offload(Operation::Upload, &target, write).await?;
+        drop(permit);
+        end += len;
+        stream = rest;
+        if is_last {
+            let opened = UploadFile::spooled(file, end).await?;
+            return Ok(PositionalSource::Spooled(Arc::new(opened)));
+        }
+    }
+}
+
 /// Uploads a stream: in one request if it ends within the first part.
 pub(super) async fn upload(transfer: &Arc<Transfer>, stream: SourceStream) -> Result<Made> {
     let profile = transfer.write()?.write_profile(&transfer.options.write.precondition);
     let algorithm = profile.put_checksums.first().copied();
-    let first = match &profile.parts {
-        Some(parts) => first_part_bytes(transfer, parts)?,
-        None => return Err(no_length(transfer)),
-    };
+    let parts = profile.parts.filter(|parts| parts.last == LastPart::Alone);
+    let Some(parts) = parts else { return Err(no_length(transfer)) };
+    let first = first_part_bytes(transfer, &parts)?;
     landed::check_precondition(transfer, &transfer.options.write.precondition).await?;
     let (permit, part, stream) = read(transfer, stream, first, algorithm).await?;
     if part.is_last {
@@ -226,7 +266,7 @@ fn first_part_bytes(transfer: &Transfer, profile: &PartProfile) -> Result<u64> {
 }
 
 fn no_length(transfer: &Transfer) -> Error {
-    let message = "a stream has no length, and the remote takes no parts";
+    let message = "a stream has no length, and the remote takes it only whole";
     transfer
         .error(ErrorKind::Unsupported, message)
         .with_hint("write it to a file first, and upload the file")

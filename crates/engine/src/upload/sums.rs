@@ -22,7 +22,7 @@ pub(super) struct PartSums {
 }
 
 impl PartSums {
-    /// Sums of which only the CRC is known.
+    /// Sums from a CRC alone.
     pub(super) fn of_crc(crc: Crc, algorithm: Option<ChecksumAlgorithm>) -> Self {
         let sent = algorithm.filter(|algorithm| algorithm.crc() == Some(crc.algorithm()));
         Self { crc, sent: sent.map(|_| crc.to_checksum()) }
@@ -69,6 +69,6 @@ impl PartSummer {
 /// The CRC of consecutive parts; `None` once one of them has another algorithm.
 pub(super) fn combined<'a>(parts: impl IntoIterator<Item = &'a Crc>) -> Option<Crc> {
     let mut parts = parts.into_iter();
-    let first = parts.next()?.clone();
+    let first = *parts.next()?;
     parts.try_fold(first, |whole, part| whole.combine(part).ok())
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tidegate_core::checksum::{ChecksumAlgorithm, Crc};
 
-use super::journal::Journal;
-use super::source::At;
+use super::journal::UploadJournal;
+use super::source::PositionalSource;
 use super::stream::{HeldPart, SourceStream};
 use super::sums::PartSums;
 use super::{Transfer, landed, piece, plan, stream};
@@ -24,7 +24,7 @@ pub(super) struct Job {
     pub(super) transfer: Arc<Transfer>,
     pub(super) upload: Upload,
     pub(super) profile: PartProfile,
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: Option<UploadJournal>,
 }
 
 impl Job {
@@ -45,7 +45,7 @@ pub(super) struct Done {
 pub(super) enum Feed {
     /// Ranges of a source that is read by position.
     Ranges {
-        source: Arc<At>,
+        source: Arc<PositionalSource>,
         left: VecDeque<(PartNumber, Range<u64>)>,
     },
     Stream(StreamFeed),
@@ -85,8 +85,17 @@ pub(super) struct PartUnits {
 
 /// A part with its grant.
 pub(super) enum Granted {
-    Range { source: Arc<At>, number: PartNumber, range: Range<u64>, permit: BytesPermit },
-    Held { part: HeldPart, permit: BytesPermit, stream: Option<SourceStream> },
+    Range {
+        source: Arc<PositionalSource>,
+        number: PartNumber,
+        range: Range<u64>,
+        permit: BytesPermit,
+    },
+    Held {
+        part: HeldPart,
+        permit: BytesPermit,
+        stream: Option<SourceStream>,
+    },
     Failed(Error),
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
-use super::source::At;
+use super::source::PositionalSource;
 use super::{Made, Transfer, landed, piece};
 use crate::error::Result;
 use crate::remote::{Payload, WriteOptions, Written};
@@ -13,7 +13,7 @@ use crate::store::SendProgress;
 /// Sends a source that is read by position.
 pub(super) async fn upload(
     transfer: &Arc<Transfer>,
-    source: &Arc<At>,
+    source: &Arc<PositionalSource>,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<Made> {
     let len = source.len();
@@ -39,7 +39,7 @@ pub(super) async fn upload(
 }
 
 /// The options of the write, with a mark and the time of the source.
-pub(super) fn described(transfer: &Transfer, source: &At) -> Result<WriteOptions> {
+pub(super) fn described(transfer: &Transfer, source: &PositionalSource) -> Result<WriteOptions> {
     let mut options = landed::marked(&transfer.options.write)?;
     if options.modified.is_none() {
         options.modified = source.file().and_then(|file| file.modified());

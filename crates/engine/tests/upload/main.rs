@@ -1,4 +1,16 @@
 //! Uploads to a remote that misbehaves as scripted: what is stored is what was sent, or nothing is.
+//!
+//! | promise | test |
+//! |---|---|
+//! | a source of any length and kind is stored, and compared at the end | `sizes`, `streams` |
+//! | a fault that passes costs its own request, at each request of an upload | `faults` |
+//! | a lost response is resolved by looking | `faults` |
+//! | damage and lies are found | `faults` |
+//! | an interrupted upload goes on with what is stored | `resume` |
+//! | of many writers with a condition one wins | `conditions` |
+//! | a source that changes makes no blob | `sources` |
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
 mod conditions;

@@ -43,7 +43,7 @@ async fn a_stream_that_fails_leaves_no_blob_and_no_parts() {
         "the producer",
         "it broke",
     );
-    let frames = vec![Ok(bytes.slice(..PART + 1)), Err(broken)];
+    let frames = vec![Ok(bytes.slice(..=PART)), Err(broken)];
     let source = UploadSource::stream(Box::pin(stream::iter(frames)));
     let error = bed.upload(source).await.unwrap_err();
     assert!(error.chain().contains("it broke"), "{}", error.chain());

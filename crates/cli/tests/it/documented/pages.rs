@@ -26,9 +26,10 @@ pub(super) struct Page {
     text: &'static str,
 }
 
-pub(super) const PAGES: [Page; 3] = [
+pub(super) const PAGES: [Page; 4] = [
     Page { name: "README.md", text: include_str!("../../../../../README.md") },
     Page { name: "docs/command.md", text: include_str!("../../../../../docs/command.md") },
+    Page { name: "docs/uploads.md", text: include_str!("../../../../../docs/uploads.md") },
     Page { name: "docs/serve.md", text: include_str!("../../../../../docs/serve.md") },
 ];
 

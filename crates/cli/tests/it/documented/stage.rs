@@ -52,6 +52,12 @@ impl Stage {
         stage
     }
 
+    /// Whether the toolchain is stored in S3 under this path.
+    pub(super) fn is_stored_in_s3(&self, path: &str) -> bool {
+        let stored = self.s3.object(path).and_then(|stored| stored.bytes);
+        stored.is_some_and(|bytes| *bytes == *self.toolchain)
+    }
+
     fn fill(&self) {
         let blob = || Blob::new(self.blob.clone());
         for key in ["models/llama.safetensors", "shard-0001", "shard-0002", "log", "key"] {

@@ -39,6 +39,46 @@ const fn not_run(command: &'static str, reason: &'static str) -> Known {
 }
 
 pub(super) const COMMANDS: &[Known] = &[
+    // docs/uploads.md
+    as_(
+        "tidegate cp disk.img s3://bucket/images/",
+        "tidegate cp toolchain.tar s3://bucket/images/",
+        |stage, ran| {
+            stage.is_stored_in_s3("/bucket/images/toolchain.tar")
+                && ran.stderr.contains("  verified crc64nvme")
+        },
+    ),
+    as_(
+        "tar -c folder | tidegate cp - gs://bucket/folder.tar",
+        "cat toolchain.tar | tidegate cp - gs://bucket/folder.tar",
+        |_, ran| ran.stderr.contains("  verified crc32c"),
+    ),
+    as_(
+        "tidegate cp --no-clobber model.bin az://container/model.bin",
+        "tidegate cp --no-clobber toolchain.tar az://container/model.bin",
+        |_, ran| ran.stderr.contains("  verified "),
+    ),
+    as_(
+        "tidegate cp s3://bucket/a.bin gs://other/a.bin",
+        "tidegate cp s3://bucket/key gs://other/a.bin",
+        |_, ran| ran.stderr.contains("  verified crc32c"),
+    ),
+    as_(
+        "tidegate mv log.txt s3://bucket/logs/",
+        "cp toolchain.tar log.txt && tidegate mv log.txt s3://bucket/logs/ && test ! -e log.txt",
+        |stage, _| stage.is_stored_in_s3("/bucket/logs/log.txt"),
+    ),
+    as_(
+        "tidegate rm s3://bucket/logs/log.txt",
+        "tidegate cp toolchain.tar s3://bucket/logs/gone && tidegate rm s3://bucket/logs/gone",
+        |stage, ran| {
+            !stage.is_stored_in_s3("/bucket/logs/gone") && ran.stderr.contains("deleted 1 blob")
+        },
+    ),
+    runs("tidegate uploads list s3://bucket", |_, ran| ran.stderr.contains("0 unfinished uploads")),
+    runs("tidegate uploads abort s3://bucket/images/", |_, ran| {
+        ran.stderr.contains("aborted 0 unfinished uploads")
+    }),
     // README.md
     as_("cargo run --release -- demo", "tidegate demo --size 8MiB", |_, ran| {
         ran.out().contains("already on disk, verified crc32c") && ran.out().contains("caught")

@@ -31,7 +31,7 @@ pub(super) async fn confirm(
         Form::Chunks => true,
         Form::Present => fate == ChunkStatus::Sent,
         // An upload to a store has the form of chunks or of one blob.
-        Form::Whole | Form::Shards | Form::Parts => false,
+        Form::Whole | Form::Shards | Form::Parts | Form::Copied => false,
     };
     let chunks = ledger.ids(is_asked).into_iter().filter_map(|id| ledger.piece(id));
     let chunks = chunks.map(|piece| piece.digest).filter(|digest| *digest != blob);

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::AzureWriter;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::remote::Version;
-use crate::remote::object_client::{Answer, ObjectRequest, encoded};
+use crate::remote::object_client::{ObjectAnswer, ObjectRequest, encoded};
 use crate::remote::refusal;
 use crate::remote::response::Dialect;
 use crate::remote::write::{CopySource, WriteOptions, Written};
@@ -64,8 +64,8 @@ impl AzureWriter {
         &self,
         blob: &str,
         options: &WriteOptions,
-        mut answer: Answer,
-    ) -> Result<Answer> {
+        mut answer: ObjectAnswer,
+    ) -> Result<ObjectAnswer> {
         let mut delay = DELAY_MIN;
         let id = answer.head.text("x-ms-copy-id").map(str::to_owned);
         loop {

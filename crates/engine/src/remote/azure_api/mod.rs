@@ -32,7 +32,7 @@ use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredCheck
 
 use super::accepted_checksums::AcceptedChecksums;
 use super::azure_authorize::AzureAuthorize;
-use super::object_client::{Answer, ObjectClient, ObjectRequest, Refusal};
+use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response::{self, Dialect};
 use super::write::{
     CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
@@ -134,7 +134,7 @@ impl AzureWriter {
     }
 
     /// The new version that a response names. Its checksums are of the request's body.
-    fn version(answer: &Answer) -> Option<Version> {
+    fn version(answer: &ObjectAnswer) -> Option<Version> {
         response::info(&answer.head, Dialect::Azure, None).version
     }
 
@@ -150,7 +150,7 @@ impl AzureWriter {
         options: &WriteOptions,
         request: ObjectRequest<'_>,
         payload: &Payload,
-    ) -> Result<Answer> {
+    ) -> Result<ObjectAnswer> {
         let headers = self.checksum(blob, payload.checksum())?;
         let headers = headers.into_iter().chain(self.encryption.clone());
         let headers = headers.filter_map(|(name, value)| Some((name?, value))).collect();

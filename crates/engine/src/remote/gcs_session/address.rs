@@ -12,11 +12,11 @@ use url::{Origin, Url};
 
 use crate::error::Result;
 use crate::remote::locate::invalid;
-use crate::remote::object_client::{Elsewhere, Secret, encoded};
+use crate::remote::object_client::{OtherAddress, Secret, encoded};
 use crate::remote::write::UploadId;
 
 /// What is before the address in an upload's id. A `silent` session must not be asked for its
-/// state: fake-gcs-server completes the object then.
+/// state: fake-gcs-server completes the object then. Only the process that began it can go on.
 const SESSION: &str = "session:";
 const SILENT: &str = "session-silent:";
 
@@ -92,13 +92,13 @@ impl JsonBucket {
     }
 
     /// Where requests to a session go; `None` if the path leads to another host.
-    pub(super) fn at(&self, session: Session<'_>) -> Option<Elsewhere> {
+    pub(super) fn at(&self, session: Session<'_>) -> Option<OtherAddress> {
         let url = self.endpoint.join(session.path).ok()?;
         let is_here = url.origin() == self.endpoint.origin()
             && matches!(url.origin(), Origin::Tuple(..))
             && url.username().is_empty()
             && url.password().is_none();
-        is_here.then(|| Elsewhere {
+        is_here.then(|| OtherAddress {
             url: Secret(url.to_string()),
             is_signed: false,
             accepted: Some(308),
@@ -106,8 +106,8 @@ impl JsonBucket {
     }
 
     /// A signed request to this URL.
-    pub(super) fn signed(url: String) -> Elsewhere {
-        Elsewhere { url: Secret(url), is_signed: true, accepted: None }
+    pub(super) fn signed(url: String) -> OtherAddress {
+        OtherAddress { url: Secret(url), is_signed: true, accepted: None }
     }
 }
 

@@ -24,8 +24,9 @@ mod resource;
 mod session;
 mod simple;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tidegate_core::checksum::ChecksumAlgorithm;
@@ -34,8 +35,8 @@ pub(super) use self::address::JsonBucket;
 use super::object_client::Refusal;
 use super::write::{
     CompleteRequest, CopySource, LastPart, PartOrder, PartProfile, Payload, Precondition,
-    StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions, WriteProfile,
-    Written,
+    StoredPart, Upload, UploadId, UploadPage, UploadPart, UploadState, Write, WriteOptions,
+    WriteProfile, Written,
 };
 use super::xml_api::XmlWriter;
 use super::{
@@ -65,6 +66,14 @@ struct Known {
     no_multipart: AtomicBool,
     /// The XML interface does not write.
     no_xml: AtomicBool,
+    /// How many bytes of an upload a service has that does not tell, by the upload's id.
+    silent: Mutex<HashMap<UploadId, u64>>,
+}
+
+impl Known {
+    fn silent(&self) -> MutexGuard<'_, HashMap<UploadId, u64>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl GcsWriter {
@@ -250,7 +259,7 @@ impl Delete for GcsWriter {
             Err(refusal) if refusal.status() == Some(404) && refusal.code().is_empty() => {
                 self.delete_simply(request).await
             }
-            Err(refusal) => self.xml.not_deleted(request, refusal),
+            Err(refusal) => self.xml.not_deleted(request, refusal).await,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::kept::{content_range, kept};
 use super::resource::{self, Resource};
 use super::{BLOB_BYTES_MAX, GcsWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::object_client::{Answer, Elsewhere, ObjectRequest, Refusal};
+use crate::remote::object_client::{ObjectAnswer, ObjectRequest, OtherAddress, Refusal};
 use crate::remote::write::{
     CompleteRequest, Payload, Precondition, StoredPart, Upload, UploadPart, UploadState, Write,
     WriteOptions, Written,
@@ -37,7 +37,7 @@ struct Sent<'a> {
 enum Outcome {
     /// The service has this many bytes.
     Kept(u64),
-    Completed(Answer),
+    Completed(ObjectAnswer),
 }
 
 impl GcsWriter {
@@ -67,6 +67,9 @@ impl GcsWriter {
         let id = self.json.upload_id(location, tells_state).ok_or_else(|| {
             self.error(Operation::Write, blob, "the response names no address of the upload")
         })?;
+        if !tells_state {
+            self.known.silent().insert(id.clone(), 0);
+        }
         Ok(Upload::new(blob, id, options))
     }
 
@@ -102,7 +105,7 @@ impl GcsWriter {
     }
 
     /// Where the session of an upload is. The id may come from a journal.
-    fn place(&self, upload: &Upload, session: Session<'_>) -> Result<Elsewhere> {
+    fn place(&self, upload: &Upload, session: Session<'_>) -> Result<OtherAddress> {
         self.json.at(session).ok_or_else(|| {
             let message = "the upload belongs to another host";
             self.error(Operation::Write, &upload.blob, message).into_kind(ErrorKind::Invalid)
@@ -145,9 +148,15 @@ impl GcsWriter {
             let rest = rest(sent.payload, offset - sent.offset);
             let piece = Sent { offset, payload: &rest, ..sent };
             let kept = match self.send_once(upload, session, piece, operation).await? {
-                Outcome::Completed(answer) => return Ok(Outcome::Completed(answer)),
+                Outcome::Completed(answer) => {
+                    self.known.silent().remove(&upload.id);
+                    return Ok(Outcome::Completed(answer));
+                }
                 Outcome::Kept(kept) => kept,
             };
+            if let Some(known) = self.known.silent().get_mut(&upload.id) {
+                *known = kept;
+            }
             let error = |message: String| self.error(operation, &upload.blob, message);
             if kept > end {
                 let message = format!("the remote has {kept} bytes, but {end} bytes were sent");
@@ -227,6 +236,9 @@ impl GcsWriter {
     ) -> Result<UploadState> {
         let nothing = Payload::from_frames(Vec::new());
         let asked = Sent { offset: 0, payload: &nothing, total: None, checksum: None };
+        if let Some(kept) = self.known.silent().get(&upload.id) {
+            return Ok(UploadState::Prefix(*kept));
+        }
         let unknown = if session.tells_state {
             match self.send_once(upload, session, asked, Operation::Stat).await {
                 Ok(Outcome::Kept(kept)) => return Ok(UploadState::Prefix(kept)),
@@ -260,7 +272,11 @@ impl GcsWriter {
             None => (request.len_bytes, &nothing),
         };
         let total = request.len_bytes;
-        if offset.checked_add(payload.len_bytes()) != Some(total) || total > BLOB_BYTES_MAX {
+        // A session that another process began may name no parts.
+        let before: u64 = request.parts.iter().map(|part| part.len_bytes).sum();
+        let is_gap = !request.parts.is_empty() && before != offset;
+        let end = offset.checked_add(payload.len_bytes());
+        if is_gap || end != Some(total) || total > BLOB_BYTES_MAX {
             let message = format!("the parts do not add up to the length of {total} bytes");
             let error = self.error(Operation::Commit, blob, message);
             return Err(error.into_kind(ErrorKind::Invalid));
@@ -292,6 +308,7 @@ impl GcsWriter {
     }
 
     pub(super) async fn abort_session(&self, upload: &Upload, session: Session<'_>) -> Result<()> {
+        self.known.silent().remove(&upload.id);
         let request = ObjectRequest::new(Method::DELETE, Operation::Delete, &upload.blob)
             .headers(address::plain())
             .elsewhere(self.place(upload, session)?);

@@ -5,6 +5,8 @@
 //! redirect to another host drops the caller's own headers and user info, for the rest of the
 //! chain.
 
+mod sending;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +19,8 @@ use tidegate_core::checksum::StoredChecksum;
 use tidegate_core::checksum::headers::parse_linked_etag;
 use url::Url;
 
-use super::display;
+pub(super) use self::sending::{Change, Changed};
+use super::{dav, display};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::locate::invalid;
 use crate::remote::response::{self, Dialect};
@@ -117,7 +120,8 @@ impl HttpClient {
             let request = build(&stop, ask, coding)?;
             let answer = self.transport.send(request).await;
             let target = display(&stop.url);
-            let (mut head, body) = answer.map_err(|error| unanswered(error, ask, &target))?;
+            let (mut head, body) =
+                answer.map_err(|error| unanswered(error, ask.operation, &target))?;
             waited += head.waited;
             head.waited = waited;
             head.requests = requests;
@@ -156,11 +160,11 @@ impl Reached {
 
 fn unanswered(
     error: impl std::error::Error + Send + Sync + 'static,
-    ask: &HttpRequest<'_>,
+    operation: Operation,
     target: &str,
 ) -> Error {
     let failure = classify(&error);
-    let error = Error::new(failure.kind, ask.operation, target, failure.message)
+    let error = Error::new(failure.kind, operation, target, failure.message)
         .caused_by(error)
         .retryable(failure.retry);
     match failure.hint {
@@ -170,6 +174,13 @@ fn unanswered(
 }
 
 impl Stop {
+    /// The URL with another last segment; `None` if its last segment is not `from`.
+    pub(super) fn sibling(&self, from: &str, to: &str) -> Option<Url> {
+        let mut url = self.url.clone();
+        dav::replace_name(&mut url, from, to)?;
+        Some(url)
+    }
+
     /// The target that this response redirects to.
     fn next(self, head: &ResponseHead, operation: Operation) -> Result<Self> {
         let Self { url, mut own } = self;

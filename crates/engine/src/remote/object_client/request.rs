@@ -27,12 +27,12 @@ pub(in crate::remote) struct ObjectRequest<'a> {
     pub(in crate::remote) headers: HeaderMap,
     pub(in crate::remote) payload: Option<&'a Payload>,
     /// Another address than the key's.
-    elsewhere: Option<Elsewhere>,
+    elsewhere: Option<OtherAddress>,
 }
 
 /// The address of a request that is not for an object of the bucket.
 #[derive(Clone, Debug)]
-pub(in crate::remote) struct Elsewhere {
+pub(in crate::remote) struct OtherAddress {
     /// The URL, without what [`ObjectRequest::query`] adds.
     pub(in crate::remote) url: Secret,
     /// Whether the request carries the client's credentials and headers.
@@ -78,7 +78,7 @@ impl<'a> ObjectRequest<'a> {
 
     /// The same request to another address; the key is only shown.
     #[cfg(feature = "gcs")]
-    pub(in crate::remote) fn elsewhere(mut self, elsewhere: Elsewhere) -> Self {
+    pub(in crate::remote) fn elsewhere(mut self, elsewhere: OtherAddress) -> Self {
         self.elsewhere = Some(elsewhere);
         self
     }

@@ -38,6 +38,8 @@ mod profile;
 mod upload;
 
 pub use payload::Payload;
+#[cfg(feature = "_http1")]
+pub(super) use payload::source_error;
 pub use profile::{Guarantee, LastPart, PartOrder, PartProfile, WriteProfile};
 pub use upload::{
     CompleteRequest, PartNumber, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage,

@@ -99,6 +99,19 @@ fn exactly(body: Body, len_bytes: u64) -> Body {
     }))
 }
 
+/// The error of a payload's source, if that is why a request failed.
+#[cfg(feature = "_http1")]
+pub(crate) fn source_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    let mut level = Some(error);
+    while let Some(error) = level {
+        if let Some(found) = error.downcast_ref::<Error>() {
+            return Some(found.without_cause());
+        }
+        level = error.source();
+    }
+    None
+}
+
 fn changed(len_bytes: u64, what: &str) -> Error {
     let message = format!("expected {len_bytes} bytes, but the source {what}");
     Error::new(ErrorKind::Changed, Operation::Read, "the source of an upload", message)

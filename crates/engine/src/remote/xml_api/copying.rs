@@ -6,7 +6,7 @@ use super::document::{self, Made};
 use super::{XmlDialect, XmlWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
-use crate::remote::object_client::{Answer, ObjectRequest, Refusal, encoded};
+use crate::remote::object_client::{ObjectAnswer, ObjectRequest, Refusal, encoded};
 use crate::remote::write::{CopySource, WriteOptions, Written};
 
 impl XmlWriter {
@@ -27,7 +27,7 @@ impl XmlWriter {
         source: &CopySource,
         blob: &str,
         options: &WriteOptions,
-    ) -> Result<std::result::Result<Answer, Refusal>> {
+    ) -> Result<std::result::Result<ObjectAnswer, Refusal>> {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
@@ -54,7 +54,7 @@ impl XmlWriter {
         &self,
         blob: &str,
         options: &WriteOptions,
-        answer: &Answer,
+        answer: &ObjectAnswer,
     ) -> Result<Written> {
         if let Some(refusal) = self.client.refusal_in_body(answer, Operation::Write, blob) {
             return Err(self.refused(blob, options, refusal));

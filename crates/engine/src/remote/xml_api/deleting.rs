@@ -20,7 +20,7 @@ impl Delete for XmlWriter {
     async fn delete(&self, request: &DeleteRequest) -> Result<()> {
         match self.try_delete(request).await? {
             Ok(()) => Ok(()),
-            Err(refusal) => self.not_deleted(request, refusal),
+            Err(refusal) => self.not_deleted(request, refusal).await,
         }
     }
 }
@@ -53,19 +53,30 @@ impl XmlWriter {
     }
 
     /// The result of a refused delete: a blob that is missing counts as deleted.
-    pub(in crate::remote) fn not_deleted(
+    pub(in crate::remote) async fn not_deleted(
         &self,
         request: &DeleteRequest,
         refusal: Refusal,
     ) -> Result<()> {
         match refusal.status() {
             Some(404) if refusal.code() != "NoSuchBucket" => Ok(()),
+            // Google gives this status also if there is no object.
+            Some(412) if self.is_absent(&request.blob).await? => Ok(()),
             Some(412) => {
                 let target = self.client.target(&request.blob);
                 let message = "it has another version";
                 Err(Error::new(ErrorKind::Changed, Operation::Delete, target, message))
             }
             _ => Err(refusal.into()),
+        }
+    }
+
+    async fn is_absent(&self, blob: &str) -> Result<bool> {
+        let request = ObjectRequest::new(Method::HEAD, Operation::Stat, blob);
+        match self.client.send(&request).await {
+            Ok(_) => Ok(false),
+            Err(refusal) if refusal.status() == Some(404) => Ok(true),
+            Err(refusal) => Err(refusal.into()),
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) use crate::remote::xml_document::read;
 /// The response to the request that begins an upload.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Begun {
+pub(super) struct BegunUpload {
     pub(super) upload_id: String,
 }
 

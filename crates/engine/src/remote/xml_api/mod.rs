@@ -30,7 +30,7 @@ use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
 pub(super) use self::dialect::XmlDialect;
 use super::accepted_checksums::AcceptedChecksums;
-use super::object_client::{Answer, ObjectClient, ObjectRequest, Refusal};
+use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response;
 use super::write::{
     CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
@@ -155,7 +155,7 @@ impl XmlWriter {
     }
 
     /// The new version and the checksums that a response names.
-    pub(super) fn written(&self, answer: &Answer) -> Written {
+    pub(super) fn written(&self, answer: &ObjectAnswer) -> Written {
         let info = response::info(&answer.head, self.dialect.of_responses(), None);
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
@@ -166,7 +166,7 @@ impl XmlWriter {
         blob: &str,
         payload: &Payload,
         options: &WriteOptions,
-    ) -> Result<std::result::Result<Answer, Refusal>> {
+    ) -> Result<std::result::Result<ObjectAnswer, Refusal>> {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)

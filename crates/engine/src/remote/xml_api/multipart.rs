@@ -10,9 +10,9 @@
 use http::{HeaderMap, HeaderValue, Method};
 use tidegate_core::checksum::{ChecksumAlgorithm, Coverage, StoredChecksum};
 
-use super::document::{self, Begun, Made, PartsPage};
+use super::document::{self, BegunUpload, Made, PartsPage};
 use super::refused::{NO_UPLOAD, RACED};
-use super::{PARTS_MAX, XmlWriter};
+use super::{PARTS_MAX, XmlDialect, XmlWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
 use crate::remote::object_client::{ObjectRequest, Refusal};
@@ -57,7 +57,8 @@ impl XmlWriter {
                 .headers(self.whole_type(algorithm));
             match self.client.send(&request).await {
                 Ok(answer) => {
-                    let begun: Begun = document::read(&answer.text, Operation::Write, &target)?;
+                    let begun: BegunUpload =
+                        document::read(&answer.text, Operation::Write, &target)?;
                     let id = with_algorithm(&begun.upload_id, algorithm);
                     return Ok(Ok(Upload::new(blob, id, options)));
                 }
@@ -180,6 +181,13 @@ impl XmlWriter {
         upload: &Upload,
         request: &CompleteRequest,
     ) -> Result<Written> {
+        let len_bytes: u64 = request.parts.iter().map(|part| part.len_bytes).sum();
+        if len_bytes != request.len_bytes {
+            // Several services would make a blob of the parts that are named.
+            let message =
+                format!("expected {} bytes, but the parts have {len_bytes}", request.len_bytes);
+            return Err(self.invalid(&upload.blob, message));
+        }
         let algorithm = algorithm(upload);
         let name = algorithm.and_then(|algorithm| self.dialect.whole_name(algorithm));
         let payload = Payload::from_bytes(document::completion(request, name).into_bytes());
@@ -206,7 +214,9 @@ impl XmlWriter {
         let target = self.client.target(&upload.blob);
         let made: Made = document::read(&answer.text, Operation::Commit, &target)?;
         let mut written = self.written(&answer);
-        if let Some(etag) = made.etag.as_deref().and_then(Version::from_etag) {
+        // Google's own version is a generation, which only a look at the object names.
+        let etag = made.etag.as_deref().filter(|_| self.dialect == XmlDialect::S3);
+        if let Some(etag) = etag.and_then(Version::from_etag) {
             written.version.get_or_insert(etag);
         }
         if let Some(checksum) = made.checksum() {
