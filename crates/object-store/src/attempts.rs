@@ -1,5 +1,4 @@
-//! Attempts at one request that has no builder in the engine: a part, a page of a list, a copy, a
-//! deletion. The engine's own retries cover everything else.
+//! Attempts at one request that has no builder in the engine: a part, a page of a list. The engine's own retries cover everything else.
 //!
 //! An attempt holds a request of the budget while it lasts. It ends after a time that allows for its
 //! bytes. A retry follows if the error says that one can help.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
-use tidegate::Operation;
-use tidegate::remote::DeleteRequest;
 
 use crate::failure;
 use crate::place::Place;
@@ -22,16 +20,12 @@ pub(crate) fn delete(
     paths: BoxStream<'static, object_store::Result<Path>>,
 ) -> BoxStream<'static, object_store::Result<Path>> {
     let place = Arc::clone(place);
-    let attempts = place.attempts(place.budget());
     let deleted = paths.map(move |path| {
-        let (place, attempts) = (Arc::clone(&place), attempts.clone());
+        let place = Arc::clone(&place);
         async move {
             let path = path?;
-            let at = place.locate(&path);
-            let request = DeleteRequest { blob: at.blob.clone(), version: None };
-            let what = attempts.of(Operation::Delete, at.display(), 0);
-            let outcome = attempts.make(what, || async { at.delete()?.delete(&request).await });
-            outcome.await.map_err(|error| failure::of(&path, error))?;
+            let deleted = place.client().delete(&place.locate(&path)).await;
+            deleted.map_err(|error| failure::of(&path, error))?;
             Ok(path)
         }
     });

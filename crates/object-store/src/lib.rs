@@ -37,7 +37,9 @@
 //! - Google Cloud Storage and local files have no entity tag here that other tools know: the `e_tag`
 //!   is the generation, or the file's stamp.
 //! - A local file cannot be updated conditionally: `PutMode::Update` is `NotImplemented`.
-//! - Blobs over `http://` and `https://` can only be read.
+//! - A web server (`http://`, `https://`) can be read, put and deleted, and has no lists and no uploads
+//!   in parts.
+//! - A copy that passes through this process keeps type and coding of the content, and loses metadata.
 //!
 //! # Errors
 //!
