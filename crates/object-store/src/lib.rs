@@ -33,7 +33,7 @@
 //!   An upload of less than one part is one request. A part is taken from the budget while it is
 //!   sent. The rest of up to one part, which waits for more bytes, is not.
 //! - A multipart upload that is dropped leaves its parts at the remote. Call `abort`.
-//! - `list_with_delimiter` lists everything below the prefix and groups it here.
+//! - `list_with_delimiter` of a local folder walks everything below it.
 //! - Google Cloud Storage and local files have no entity tag here that other tools know: the `e_tag`
 //!   is the generation, or the file's stamp.
 //! - A local file cannot be updated conditionally: `PutMode::Update` is `NotImplemented`.

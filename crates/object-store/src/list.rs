@@ -44,14 +44,23 @@ pub(crate) async fn list_with_delimiter(
     place: &Arc<Place>,
     prefix: Option<&Path>,
 ) -> object_store::Result<ListResult> {
-    let depth = prefix.map_or(0, |prefix| prefix.parts().count());
+    let prefix = prefix.cloned().unwrap_or_default();
+    let depth = prefix.parts().count();
     let (mut folders, mut objects) = (BTreeSet::new(), Vec::new());
-    let mut all = list(place, prefix);
-    while let Some(found) = all.try_next().await? {
-        if found.location.parts().count() > depth + 1 {
-            folders.insert(found.location.parts().take(depth + 1).collect::<Path>());
-        } else {
-            objects.push(found);
+    let mut listing = Listing::new(place, &prefix).by_folder();
+    while listing.from.is_some() {
+        let mut page = listing.page().await.map_err(|error| failure::of(&prefix, error))?;
+        for folder in std::mem::take(&mut page.folders) {
+            folders.insert(place.path(folder.strip_suffix('/').unwrap_or(&folder))?);
+        }
+        for found in items(place, page) {
+            let found = found?;
+            // The remote does not group names.
+            if found.location.parts().count() > depth + 1 {
+                folders.insert(found.location.parts().take(depth + 1).collect::<Path>());
+            } else {
+                objects.push(found);
+            }
         }
     }
     Ok(ListResult {
@@ -89,6 +98,10 @@ impl Listing {
             pages: Arc::default(),
             from: Some(PageFrom::Beginning),
         }
+    }
+
+    fn by_folder(self) -> Self {
+        Self { request: self.request.clone().by_folder(), ..self }
     }
 
     async fn page(&mut self) -> Result<ListPage> {

@@ -125,6 +125,22 @@ async fn each_request_of_an_upload_is_sent_again() {
     }
 }
 
+/// Readers of Parquet ask for many ranges, so each must cost one request.
+#[tokio::test]
+async fn a_range_is_one_request() {
+    let bed = s3().await;
+    let bytes = pseudo_random(3 << 20, 5);
+    bed.store.put(&"a".into(), bytes.clone().into()).await.unwrap();
+    let before = bed.server.requests();
+    let range = bed.store.get_range(&"a".into(), 1000..2000).await.unwrap();
+    assert_eq!(range, bytes.slice(1000..2000));
+    assert_eq!(bed.server.requests() - before, 1);
+    let ranges = [0..10, 2 << 20..(2 << 20) + 10];
+    let found = bed.store.get_ranges(&"a".into(), &ranges).await.unwrap();
+    assert_eq!(found, [bytes.slice(..10), bytes.slice(2 << 20..(2 << 20) + 10)]);
+    assert_eq!(bed.server.requests() - before, 3);
+}
+
 #[tokio::test]
 async fn a_short_upload_is_one_request() {
     let bed = s3().await;
@@ -198,6 +214,26 @@ async fn a_page_that_fails_is_asked_for_again() {
     let listed: Vec<_> = bed.store.list(None).try_collect().await.unwrap();
     assert_eq!(listed.len(), 7);
     assert_eq!(bed.server.script().applied(), 1);
+}
+
+/// A bucket with a million objects in ten folders is listed at its top with one request.
+#[tokio::test]
+async fn a_list_of_folders_does_not_list_what_is_in_them() {
+    for (flavour, container) in
+        [(Flavour::S3, "/bucket"), (Flavour::Gcs, "/bucket"), (Flavour::Azure, "/account/bucket")]
+    {
+        let writes = WriteOptions { page_len: 4, ..WriteOptions::default() };
+        let bed = Bed::new(ServerOptions { writes, ..ServerOptions::of(flavour) }).await;
+        for index in 0..30 {
+            let path = format!("{container}/some/prefix/d/{}/{index}", index / 15);
+            bed.server.put(&path, Blob::new("x"));
+        }
+        bed.server.put(&format!("{container}/some/prefix/d/0b"), Blob::new("x"));
+        let listed = bed.store.list_with_delimiter(Some(&"d".into())).await.unwrap();
+        assert_eq!(listed.common_prefixes, [Path::from("d/0"), Path::from("d/1")], "{flavour:?}");
+        assert_eq!(listed.objects.len(), 1, "{flavour:?}");
+        assert_eq!(bed.server.requests(), 1, "{flavour:?}");
+    }
 }
 
 /// A key that no path names is an error in its place. A folder's marker is nothing.
