@@ -63,7 +63,9 @@ pub use progress::{Progress, Snapshot};
 pub use remote::Location;
 pub use report::{ChunkReport, ChunkTotals, Form, MirrorReport, Report, StoreRequests};
 pub use sink::file::{Durability, StateFolder};
-pub use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
+pub use tidegate_core::checksum::{
+    Checksum, ChecksumAlgorithm, Checksummer, Coverage, Crc, CrcAlgorithm, StoredChecksum,
+};
 pub use tidegate_core::digest::{Digest, DigestFunction};
 pub use tidegate_core::range::ByteRange;
 pub use tidegate_core::retry::{RetryClass, RetryPolicy};

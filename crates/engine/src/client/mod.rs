@@ -203,6 +203,11 @@ impl Client {
         &self.0.budget
     }
 
+    /// How transfers of this client retry, unless they have a policy of their own.
+    pub fn retry(&self) -> &RetryPolicy {
+        &self.0.retry
+    }
+
     /// The pool that keeps memory for later blobs.
     pub fn pool(&self) -> &BufferPool {
         &self.0.pool

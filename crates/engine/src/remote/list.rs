@@ -48,6 +48,10 @@ pub struct ListRequest {
     /// The start of the names: plain text, not the name of a folder. `a/b` matches `a/b`, `a/b/c`
     /// and `a/bc`; `a/b/` matches only `a/b/c`.
     pub prefix: String,
+    /// Whether the blobs of a folder below the prefix are put together: in place of all names with
+    /// `PREFIX` and a further slash, the page has that beginning once, in [`ListPage::folders`]. A
+    /// remote that does not group names lists all blobs.
+    pub by_folder: bool,
     /// Where to begin; `None` for the beginning.
     pub from: Option<PageToken>,
     /// Maximum number of entries in a page; a remote may give fewer.
@@ -57,7 +61,15 @@ pub struct ListRequest {
 impl ListRequest {
     /// All blobs whose names begin with this prefix, 1,000 per page.
     pub fn new(prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into(), from: None, page_entries_max: PAGE_ENTRIES_MAX }
+        let (prefix, by_folder) = (prefix.into(), false);
+        Self { prefix, by_folder, from: None, page_entries_max: PAGE_ENTRIES_MAX }
+    }
+
+    /// The same, with the blobs of each folder put together.
+    #[must_use]
+    pub fn by_folder(mut self) -> Self {
+        self.by_folder = true;
+        self
     }
 
     /// The same, starting at this page.
@@ -116,6 +128,9 @@ impl Unlisted {
 pub struct ListPage {
     /// Blobs.
     pub entries: Vec<ListEntry>,
+    /// What the names of blobs in a folder begin with, with the slash at its end, if the request
+    /// asks for folders.
+    pub folders: Vec<String>,
     /// Entries that exist and cannot be listed.
     pub unlisted: Vec<Unlisted>,
     /// Where the next page begins; `None` on the last page.
@@ -125,7 +140,7 @@ pub struct ListPage {
 impl ListPage {
     /// A page without unlisted entries.
     pub fn new(entries: Vec<ListEntry>, next: Option<PageToken>) -> Self {
-        Self { entries, unlisted: Vec::new(), next }
+        Self { entries, next, ..Self::default() }
     }
 }
 

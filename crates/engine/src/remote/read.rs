@@ -39,6 +39,14 @@ pub struct BlobInfo {
     pub content_encoding: Option<String>,
     /// Media type.
     pub content_type: Option<String>,
+    /// `Cache-Control` of the stored blob.
+    pub cache_control: Option<String>,
+    /// `Content-Disposition` of the stored blob.
+    pub content_disposition: Option<String>,
+    /// `Content-Language` of the stored blob.
+    pub content_language: Option<String>,
+    /// The writer's own names and values, sorted by name. Listings do not have them.
+    pub metadata: Vec<(String, String)>,
     /// The time of the last change, in the remote's own format.
     pub last_modified: Option<String>,
     /// A name for this content, different from that of any other content of the blob: a generation

@@ -1,6 +1,7 @@
 //! [`Version`]: pins a blob's content at a remote, so that a restart never mixes two versions.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::ETag;
@@ -40,6 +41,16 @@ impl Version {
     pub fn from_http_date(text: &str) -> Option<Self> {
         let text = text.trim();
         httpdate::parse_http_date(text).ok().map(|_| Self::LastModified(text.to_owned()))
+    }
+
+    /// The modification time of a local file, which its stamp has. `None` for other kinds, and for a
+    /// time before 1970.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let Self::FileStamp(text) = self else { return None };
+        let (seconds, nanoseconds) = text.split('-').nth(3)?.split_once('.')?;
+        let seconds = u64::from_str_radix(seconds, 16).ok()?;
+        let since = Duration::new(seconds, nanoseconds.parse().ok()?);
+        i64::try_from(seconds).ok().and_then(|_| SystemTime::UNIX_EPOCH.checked_add(since))
     }
 
     /// Its text: a number, a tag, an id, a date.
@@ -127,5 +138,24 @@ impl fmt::Display for Version {
             Self::FileStamp(text) => write!(f, "file {text}"),
             Self::Digest(text) => write!(f, "digest {text}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::file_stamp;
+
+    #[test]
+    fn a_stamp_has_the_time_of_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789);
+        file.as_file().set_modified(time).unwrap();
+        let stamp = file_stamp(&file.as_file().metadata().unwrap());
+        assert_eq!(stamp.modified(), Some(time));
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        file.as_file().set_modified(before).unwrap();
+        assert_eq!(file_stamp(&file.as_file().metadata().unwrap()).modified(), None);
+        assert_eq!(Version::ETag("\"a-b-c-1.5\"".to_owned()).modified(), None);
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct BlobsPage {
 pub(super) struct Blobs {
     #[serde(default, rename = "Blob")]
     pub(super) blobs: Vec<ListedBlob>,
+    #[serde(default, rename = "BlobPrefix")]
+    pub(super) folders: Vec<ListedFolder>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,6 +47,13 @@ pub(super) struct Blobs {
 pub(super) struct ListedBlob {
     pub(super) name: ListedName,
     pub(super) properties: Properties,
+}
+
+/// What the names of several blobs begin with.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ListedFolder {
+    pub(super) name: ListedName,
 }
 
 /// A name; percent-encoded if XML cannot hold it.

@@ -42,7 +42,11 @@ impl List for AzureWriter {
 impl AzureWriter {
     async fn page(&self, request: &ListRequest, from: Option<&PageToken>) -> Result<ListPage> {
         let max = request.page_entries_max.min(PAGE_ENTRIES_MAX);
-        let page = self.blobs(&request.prefix, from, max, "").await?;
+        let delimiter = request.by_folder.then_some(("delimiter", "/"));
+        let page = self.blobs(&request.prefix, from, max, delimiter).await?;
+        let folders =
+            page.blobs.folders.iter().map(|found| self.name(&found.name, &request.prefix));
+        let folders = folders.collect::<Result<Vec<_>>>()?;
         let mut entries = Vec::with_capacity(page.blobs.blobs.len());
         for listed in page.blobs.blobs {
             if listed.is_folder() {
@@ -57,16 +61,17 @@ impl AzureWriter {
             };
             entries.push(ListEntry::new(blob, info));
         }
-        Ok(ListPage::new(entries, page.next_marker.map(PageToken::new)))
+        let next = page.next_marker.map(PageToken::new);
+        Ok(ListPage { folders, ..ListPage::new(entries, next) })
     }
 
-    /// A page of blobs; its marker is `None` at the end.
+    /// A page of blobs; its marker is `None` at the end. `parameter` is a further one of the query.
     pub(super) async fn blobs(
         &self,
         prefix: &str,
         from: Option<&PageToken>,
         entries_max: u32,
-        include: &'static str,
+        parameter: Option<(&'static str, &'static str)>,
     ) -> Result<BlobsPage> {
         let target = self.client.target(prefix);
         let mut sent = ObjectRequest::new(Method::GET, Operation::List, "")
@@ -77,8 +82,8 @@ impl AzureWriter {
         if !prefix.is_empty() {
             sent = sent.query("prefix", prefix);
         }
-        if !include.is_empty() {
-            sent = sent.query("include", include);
+        if let Some((name, value)) = parameter {
+            sent = sent.query(name, value);
         }
         if let Some(token) = from {
             sent = sent.query("marker", token.as_str());

@@ -20,7 +20,8 @@ impl AzureWriter {
         prefix: &str,
         from: Option<&PageToken>,
     ) -> Result<UploadPage> {
-        let page = self.blobs(prefix, from, PAGE_ENTRIES_MAX, "uncommittedblobs").await?;
+        let include = Some(("include", "uncommittedblobs"));
+        let page = self.blobs(prefix, from, PAGE_ENTRIES_MAX, include).await?;
         let mut uploads = Vec::new();
         for listed in &page.blobs.blobs {
             if listed.is_folder() || listed.properties.content_length.is_some_and(|len| len > 0) {

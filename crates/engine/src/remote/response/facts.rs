@@ -38,9 +38,30 @@ pub(in crate::remote) fn info(
             .and_then(|name| head.text(name))
             .map(str::to_owned),
         content_type: head.text("content-type").map(str::to_owned),
+        cache_control: head.text("cache-control").map(str::to_owned),
+        content_disposition: head.text("content-disposition").map(str::to_owned),
+        content_language: head.text("content-language").map(str::to_owned),
+        metadata: metadata(head),
         last_modified: head.text("last-modified").map(str::to_owned),
         revision: revision(head),
     }
+}
+
+/// What names of metadata begin with, at each service.
+const METADATA: [&str; 3] = ["x-amz-meta-", "x-goog-meta-", "x-ms-meta-"];
+
+/// The metadata by which a writer recognises its own blob: not the caller's.
+const MARKS: [&str; 2] = ["tidegate-upload", "tidegateupload"];
+
+/// The metadata of the blob, without that of this library.
+fn metadata(head: &ResponseHead) -> Vec<(String, String)> {
+    let own = head.headers.iter().filter_map(|(name, value)| {
+        let name = METADATA.iter().find_map(|prefix| name.as_str().strip_prefix(prefix))?;
+        Some((name.to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    let mut own: Vec<_> = own.filter(|(name, _)| !MARKS.contains(&name.as_str())).collect();
+    own.sort_unstable();
+    own
 }
 
 /// A permanent name of this content. It does not depend on the server's name, because blobs of the

@@ -98,12 +98,21 @@ pub(super) struct ListedUpload {
     pub(super) initiated: Option<String>,
 }
 
+/// What the keys of several objects begin with.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct CommonPrefix {
+    pub(super) prefix: String,
+}
+
 /// One page of objects.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ObjectsPage {
     #[serde(default)]
     pub(super) contents: Vec<ListedObject>,
+    #[serde(default)]
+    pub(super) common_prefixes: Vec<CommonPrefix>,
     #[serde(default)]
     pub(super) is_truncated: bool,
     #[serde(default)]

@@ -50,6 +50,9 @@ impl XmlWriter {
             .query("max-keys", request.page_entries_max.to_string())
             .query("prefix", request.prefix.as_str());
         sent.key = None;
+        if request.by_folder {
+            sent = sent.query("delimiter", "/");
+        }
         if let Some(token) = from {
             sent = sent.query("continuation-token", token.as_str());
         }
@@ -58,19 +61,25 @@ impl XmlWriter {
         let contradicts =
             |message: &str| Error::new(ErrorKind::Remote, Operation::List, &*target, message);
         let is_encoded = page.encoding_type.as_deref() == Some("url");
-        let mut entries = Vec::with_capacity(page.contents.len());
-        for object in page.contents {
-            let blob = if is_encoded {
-                let key = object.key.replace('+', " ");
+        let name = |key: String| -> Result<String> {
+            let key = if is_encoded {
+                let key = key.replace('+', " ");
                 let key = percent_decode_str(&key).decode_utf8();
                 let no_text = |error| contradicts("a key in the list is no text").caused_by(error);
                 key.map_err(no_text)?.into_owned()
             } else {
-                object.key
+                key
             };
-            if !blob.starts_with(&request.prefix) {
+            if !key.starts_with(&request.prefix) {
                 return Err(contradicts("the list has a key without the prefix"));
             }
+            Ok(key)
+        };
+        let folders = page.common_prefixes.into_iter().map(|common| name(common.prefix));
+        let folders = folders.collect::<Result<Vec<_>>>()?;
+        let mut entries = Vec::with_capacity(page.contents.len());
+        for object in page.contents {
+            let blob = name(object.key)?;
             let version = match (self.dialect, object.generation) {
                 (XmlDialect::Gcs, Some(generation)) => Some(Version::Generation(generation)),
                 _ => object.etag.as_deref().and_then(Version::from_etag),
@@ -92,6 +101,6 @@ impl XmlWriter {
             }
             next => next.map(PageToken::new),
         };
-        Ok(ListPage::new(entries, next))
+        Ok(ListPage { folders, ..ListPage::new(entries, next) })
     }
 }
