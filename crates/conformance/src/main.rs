@@ -10,7 +10,7 @@
 //! reasons.
 //!
 //! `tidegate-conformance write BASE_URL [--endpoint URL] [--deviations FILE] -- PROGRAM [ARGUMENT...]`
-//! runs the suites of writers in the empty bucket BASE_URL. PROGRAM is another client of it: see
+//! runs the suites of writers in the empty bucket `BASE_URL`. `PROGRAM` is another client of it: see
 //! `other_client`.
 //!
 //! Prints a line a promise, and ends with 1 where one is broken, with 2 where the arguments are wrong.

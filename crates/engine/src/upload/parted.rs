@@ -17,7 +17,7 @@ use crate::remote::{
     WriteOptions, Written,
 };
 use crate::store::SendProgress;
-use crate::transfer::driver::{Flight, drive};
+use crate::transfer::driver::{Flight, drive_to_end};
 
 /// Uploads a source that is read by position.
 pub(super) async fn upload(
@@ -125,13 +125,11 @@ pub(super) fn ranges(len: u64, part_bytes: u64) -> impl Iterator<Item = (PartNum
 }
 
 async fn run(job: &Arc<Job>, feed: Feed, done: BTreeMap<u32, Done>) -> Result<BTreeMap<u32, Done>> {
-    let mut units = PartUnits::new(Arc::clone(job), feed, done);
+    // After a failure nothing may be in flight: a part that arrives after the abort would stay.
     let stop = CancellationToken::new();
+    let mut units = PartUnits::new(Arc::clone(job), feed, done, stop.clone());
     let cancel = &job.transfer.calls.cancel;
-    // A unit is a task that is aborted when its flight is dropped, so nothing waits for `stop`.
-    let mut flight = Flight::default();
-    let outcome = drive(&mut units, &mut flight, cancel).await;
-    drop((flight, stop));
+    let outcome = drive_to_end(&mut units, Flight::default(), cancel, &stop, || {}).await;
     outcome.map(|()| units.done)
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_core::checksum::{ChecksumAlgorithm, Crc};
+use tokio_util::sync::CancellationToken;
 
 use super::journal::UploadJournal;
 use super::source::PositionalSource;
@@ -13,7 +14,7 @@ use super::stream::{HeldPart, SourceStream};
 use super::sums::PartSums;
 use super::{Transfer, landed, piece, plan, stream};
 use crate::budget::BytesPermit;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::{PartNumber, PartProfile, Payload, StoredPart, Upload, UploadPart};
 use crate::store::SendProgress;
 use crate::transfer::driver::{Flight, UnitFuture, Units};
@@ -81,6 +82,8 @@ pub(super) struct PartUnits {
     job: Arc<Job>,
     feed: Feed,
     pub(super) done: BTreeMap<u32, Done>,
+    /// Ends every part in flight.
+    stop: CancellationToken,
 }
 
 /// A part with its grant.
@@ -100,8 +103,13 @@ pub(super) enum Granted {
 }
 
 impl PartUnits {
-    pub(super) fn new(job: Arc<Job>, feed: Feed, done: BTreeMap<u32, Done>) -> Self {
-        Self { job, feed, done }
+    pub(super) fn new(
+        job: Arc<Job>,
+        feed: Feed,
+        done: BTreeMap<u32, Done>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { job, feed, done, stop }
     }
 
     fn room(&self, in_flight: usize) -> bool {
@@ -155,7 +163,7 @@ impl Units for PartUnits {
     }
 
     fn start(&mut self, granted: Granted, flight: &mut Flight<Self::Ended>) {
-        let job = Arc::clone(&self.job);
+        let (job, stop) = (Arc::clone(&self.job), self.stop.clone());
         let lost_task = {
             let transfer = Arc::clone(&self.job.transfer);
             move |error: tokio::task::JoinError| {
@@ -172,7 +180,7 @@ impl Units for PartUnits {
                     let payload = |sending: &_| source.payload(range.clone(), &sums, sending);
                     job.store(number, range.start, &sums, payload).await
                 };
-                flight.spawn(unit, lost_task);
+                flight.spawn(until(stop, unit), lost_task);
             }
             Granted::Held { part, permit, stream } => {
                 let Feed::Stream(feed) = &mut self.feed else { return };
@@ -200,7 +208,7 @@ impl Units for PartUnits {
                         |sending: &_| with_sum(piece::of_frames(&part.frames, sending), &part.sums);
                     job.store(number, offset, &part.sums, payload).await
                 };
-                flight.spawn(unit, lost_task);
+                flight.spawn(until(stop, unit), lost_task);
             }
         }
     }
@@ -229,6 +237,18 @@ impl Units for PartUnits {
 
     fn cancelled(&self) -> Error {
         self.job.transfer.calls.cancelled()
+    }
+}
+
+/// The part, unless `stop` ends it first: then its request is dropped, and its connection closed.
+async fn until(stop: CancellationToken, part: impl Future<Output = Result<Done>>) -> Result<Done> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {
+            let message = "another part failed";
+            Err(Error::new(ErrorKind::Cancelled, Operation::Upload, "the part", message))
+        }
+        done = part => done,
     }
 }
 

@@ -33,9 +33,10 @@ pub(crate) fn blobs(call: &Call<'_>) -> Outcome {
         len: call.page_len("maxresults")?,
     };
     let includes = |what: &str| text("include").split(',').any(|included| included == what);
-    let page = match includes("uncommittedblobs") {
-        true => listing::page_of(|from| with_uncommitted(call, from), &question),
-        false => listing::page(&call.origin.store, &question),
+    let page = if includes("uncommittedblobs") {
+        listing::page_of(|from| with_uncommitted(call, from), &question)
+    } else {
+        listing::page(&call.origin.store, &question)
     };
     let entries = page.entries.iter().map(|entry| match entry {
         Listed::Object(name, blob) => described(name, blob, includes("metadata")),
