@@ -123,12 +123,11 @@ fn the_metadata_of_a_blob_is_the_callers() {
         ("x-amz-meta-tidegate-upload", "0123"),
         ("content-language", "en"),
     ];
-    let info = info(&head(200, &described), Dialect::S3, None);
-    let description = *info.description.unwrap();
+    let description = info(&head(200, &described), Dialect::S3, None).description.unwrap();
     assert_eq!(description.metadata, [("owner".to_owned(), "me".to_owned())]);
     assert_eq!(description.content_language.as_deref(), Some("en"));
     let unmarked = head(200, &[("x-ms-meta-tidegateupload", "0123")]);
-    assert_eq!(super::facts::info(&unmarked, Dialect::Azure, None).description, None);
+    assert_eq!(info(&unmarked, Dialect::Azure, None).description, None);
 }
 
 #[test]
