@@ -4,10 +4,18 @@
 //! Credentials come from the environment, as for the command `tidegate`.
 //!
 //! `tidegate-conformance reapi ADDRESS [--instance NAME] [--deviations FILE]` runs the suite of the
-//! Remote Execution API. FILE holds what the server does differently, as a JSON object from promises
-//! to reasons.
+//! Remote Execution API.
+//!
+//! A FILE of deviations holds what the server does differently, as a JSON object from promises to
+//! reasons.
+//!
+//! `tidegate-conformance write BASE_URL [--endpoint URL] [--deviations FILE] -- PROGRAM [ARGUMENT...]`
+//! runs the suites of writers in the empty bucket BASE_URL. PROGRAM is another client of it: see
+//! `other_client`.
 //!
 //! Prints a line a promise, and ends with 1 where one is broken, with 2 where the arguments are wrong.
+
+mod other_client;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,12 +25,16 @@ use bytes::Bytes;
 use tidegate::remote::RemoteOptions;
 use tidegate::{Client, ClientOptions, Location};
 use tidegate_conformance::reapi::{Deviations, check_protocol};
-use tidegate_conformance::remote::{ReadPlace, Report, Stored, read_suite};
+use tidegate_conformance::remote::{ReadPlace, Report, Stored, every_suite, read_suite};
+
+use crate::other_client::OtherClient;
 
 /// Longer files are left out: each range of each blob is read, and held.
 const BLOB_BYTES_MAX: u64 = 16 << 20;
 
 const USAGE: &str = "usage: tidegate-conformance BASE_URL FOLDER [--endpoint URL]\n       \
+                     tidegate-conformance write BASE_URL [--endpoint URL] [--deviations FILE] -- \
+                     PROGRAM [ARGUMENT...]\n       \
                      tidegate-conformance reapi ADDRESS [--instance NAME] [--deviations FILE]";
 
 /// A server that has what a folder has.
@@ -71,13 +83,16 @@ impl Mirror {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, rest @ ..] = arguments.as_slice()
-        && first == "reapi"
-    {
-        return match reapi(rest).await {
-            Ok(report) => show(&report),
-            Err(error) => fail(&error),
-        };
+    let named = arguments.split_first().map(|(first, rest)| (first.as_str(), rest));
+    let report = match named {
+        Some(("reapi", rest)) => Some(reapi(rest).await),
+        Some(("write", rest)) => Some(write(rest).await),
+        _ => None,
+    };
+    match report {
+        Some(Ok(report)) => return show(&report),
+        Some(Err(error)) => return fail(&error),
+        None => {}
     }
     let (base, folder, endpoint) = match arguments.as_slice() {
         [base, folder] => (base, folder, None),
@@ -90,6 +105,29 @@ async fn main() -> ExitCode {
     }
 }
 
+fn read_deviations(file: &str) -> Result<Deviations, String> {
+    let json = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    Deviations::from_json(&json).map_err(|error| format!("{file}: {error}"))
+}
+
+/// Runs the suites of writers.
+async fn write(arguments: &[String]) -> Result<Report, String> {
+    let usage = || USAGE.to_owned();
+    let (ours, program) = arguments
+        .split_at(arguments.iter().position(|argument| argument == "--").ok_or_else(usage)?);
+    let [base, flags @ ..] = ours else { return Err(usage()) };
+    let (mut endpoint, mut deviations) = (None, Deviations::default());
+    for pair in flags.chunks(2) {
+        match pair {
+            [flag, url] if flag == "--endpoint" => endpoint = Some(url.clone()),
+            [flag, file] if flag == "--deviations" => deviations = read_deviations(file)?,
+            _ => return Err(usage()),
+        }
+    }
+    let place = OtherClient::start(base, endpoint, &program[1..])?;
+    Ok(deviations.apply(every_suite(&place).await))
+}
+
 /// Runs the suite of the Remote Execution API.
 async fn reapi(arguments: &[String]) -> Result<Report, String> {
     let [address, rest @ ..] = arguments else { return Err(USAGE.to_owned()) };
@@ -98,10 +136,7 @@ async fn reapi(arguments: &[String]) -> Result<Report, String> {
         match pair {
             [flag, name] if flag == "--instance" => instance.clone_from(name),
             [flag, file] if flag == "--deviations" => {
-                let json = std::fs::read_to_string(file);
-                let json = json.map_err(|error| format!("{file}: {error}"))?;
-                let read = Deviations::from_json(&json);
-                deviations = read.map_err(|error| format!("{file}: {error}"))?;
+                deviations = read_deviations(file)?;
             }
             _ => return Err(USAGE.to_owned()),
         }

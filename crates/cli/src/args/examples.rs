@@ -44,7 +44,7 @@ Examples:
   tidegate cp disk.img s3://bucket/images/
           into a bucket, in parts; run it again to resume
   tidegate cp --no-clobber model.bin gs://bucket/model.bin
-          only if nothing has the name, whoever else writes at the same time
+          only if nothing has the name; of many writers one wins
   tar -c folder | tidegate cp - az://container/folder.tar
           what a pipe brings, of any length
   tidegate cp s3://bucket/a.bin gs://other/a.bin

@@ -2,9 +2,9 @@
 
 use futures_util::TryStreamExt;
 use tidegate::remote::{ListPage, ListRequest, WriteOptions};
-use tidegate::{Budget, Location};
+use tidegate::{Budget, ErrorKind, Location};
 
-use super::suite::{Outcome, Report, ensure, worked};
+use super::suite::{Outcome, Report, ensure, failed, worked};
 use super::{Place, content};
 
 /// Names that are easy to sort wrongly: in the order of bytes, `a-b` and `a.b` come before `a/b`,
@@ -12,9 +12,15 @@ use super::{Place, content};
 const NAMES: [&str; 12] =
     ["a", "a-b", "a.b", "a/b", "a/b.c", "a/b0", "a/ü", "a0", "b/c/d/e", "b/c/d/f", "b/c0", "ä"];
 
-/// Checks every promise of [`tidegate::remote::List`].
+/// Checks every promise of [`tidegate::remote::List`]. If the remote does not list, checks that the
+/// error says so.
 pub async fn list_suite(place: &dyn Place) -> Report {
     let mut report = Report::default();
+    if let Err(error) = place.at("none").list() {
+        let outcome = failed("list", Err::<(), _>(error), &[ErrorKind::Unsupported]);
+        report.add("listing is Unsupported where the remote does not list", outcome);
+        return report;
+    }
     report.add("what begins with no name gives one empty page", empty(place).await);
     for (len, name) in NAMES.iter().enumerate() {
         // In a folder of their own: a file system cannot have a blob `a` next to `a/b`.
@@ -33,6 +39,13 @@ fn nested(name: &str) -> String {
     format!("list/{}", if name == "a" { "a!" } else { name })
 }
 
+/// A location in the place, and `prefix` in the form that the remote uses. A prefix may be no name.
+fn under(place: &dyn Place, prefix: &str) -> (Location, String) {
+    let at = place.at(&format!("{prefix}x"));
+    let prefix = at.blob.strip_suffix('x').unwrap_or(&at.blob).to_owned();
+    (at, prefix)
+}
+
 /// The existing names that begin with `prefix`, sorted.
 fn expected(prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = NAMES.iter().map(|name| nested(name)).collect();
@@ -48,9 +61,9 @@ async fn listed(at: &Location, request: ListRequest) -> Result<Vec<ListPage>, St
 
 /// The names of all entries; sorted here if the remote does not sort.
 async fn names(place: &dyn Place, prefix: &str, count: u32) -> Result<Vec<String>, String> {
-    let at = place.at(prefix);
+    let (at, prefix) = under(place, prefix);
     let is_sorted = worked("list", at.list())?.list_profile().is_sorted;
-    let request = ListRequest::new(&*at.blob).page_entries_max(count);
+    let request = ListRequest::new(prefix).page_entries_max(count);
     let pages = listed(&at, request).await?;
     ensure!(pages.iter().all(|page| page.unlisted.is_empty()), "something is not listed");
     let entries = pages.into_iter().flat_map(|page| page.entries);
@@ -68,8 +81,8 @@ fn called(place: &dyn Place, names: Vec<String>) -> Vec<String> {
 
 async fn empty(place: &dyn Place) -> Outcome {
     place.put("other", content(1, 1)).await;
-    let at = place.at("nothing-begins-so");
-    let pages = listed(&at, ListRequest::new(&*at.blob)).await?;
+    let (at, prefix) = under(place, "nothing-begins-so");
+    let pages = listed(&at, ListRequest::new(prefix)).await?;
     ensure!(pages == [ListPage::default()], "listed: {pages:?}");
     Ok(())
 }
@@ -91,9 +104,9 @@ async fn prefixes(place: &dyn Place) -> Outcome {
 }
 
 async fn pages(place: &dyn Place) -> Outcome {
-    let at = place.at("list/");
+    let (at, prefix) = under(place, "list/");
     for count in [1, 2, 5, 12, 13] {
-        let request = || ListRequest::new(&*at.blob).page_entries_max(count);
+        let request = || ListRequest::new(&*prefix).page_entries_max(count);
         let pages = listed(&at, request()).await?;
         let all: Vec<_> = pages.iter().flat_map(|page| page.entries.clone()).collect();
         ensure!(all.len() == NAMES.len(), "pages of {count} list {} of {}", all.len(), NAMES.len());
@@ -105,7 +118,7 @@ async fn pages(place: &dyn Place) -> Outcome {
             ensure!(is_last == page.next.is_none(), "page {index} of {} has no next", pages.len());
             seen += len;
             let Some(token) = page.next.clone() else { continue };
-            let rest = listed(&place.at("list/"), request().from(token)).await?;
+            let rest = listed(&under(place, "list/").0, request().from(token)).await?;
             let rest: Vec<_> = rest.into_iter().flat_map(|page| page.entries).collect();
             ensure!(rest == all[seen..], "from page {} on others are listed", index + 1);
         }
@@ -114,8 +127,8 @@ async fn pages(place: &dyn Place) -> Outcome {
 }
 
 async fn facts(place: &dyn Place) -> Outcome {
-    let at = place.at("list/");
-    for page in listed(&at, ListRequest::new(&*at.blob)).await? {
+    let (at, prefix) = under(place, "list/");
+    for page in listed(&at, ListRequest::new(prefix)).await? {
         for entry in page.entries {
             let stat = worked("stat", at.remote.stat(&entry.blob).await)?;
             let (len, version) = (entry.info.len_bytes, entry.info.version);

@@ -27,6 +27,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tidegate::Location;
 
+/// All suites but that for reading, in one place that is empty at the beginning.
+pub async fn every_suite(place: &dyn Place) -> Report {
+    let mut report = write_suite(place).await;
+    report.extend(parts_suite(place).await);
+    report.extend(list_suite(place).await);
+    report.extend(delete_suite(place).await);
+    report
+}
+
 /// An empty place for blobs, such as a new folder or a new bucket.
 #[async_trait]
 pub trait Place: Sync {

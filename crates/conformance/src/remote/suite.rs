@@ -38,6 +38,11 @@ impl Report {
         }
     }
 
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.kept.extend(other.kept);
+        self.broken.extend(other.broken);
+    }
+
     /// Checks that every promise was kept. `remote` names what was tested.
     ///
     /// # Panics

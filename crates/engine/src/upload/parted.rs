@@ -280,8 +280,9 @@ async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> 
         Err(error) => error,
     };
     let keeps = is_file && job.transfer.options.on_failure == OnFailure::Keep;
-    // The parts of a changed source are of no use.
-    if keeps && error.kind() != ErrorKind::Changed && !landed::is_lost(&error) {
+    // The parts of a changed source are of no use, and neither are those for a name that is taken.
+    let is_final = matches!(error.kind(), ErrorKind::Changed | ErrorKind::AlreadyExists);
+    if keeps && !is_final && !landed::is_lost(&error) {
         return Err(error.leaving_upload());
     }
     Err(abort(job, error).await)

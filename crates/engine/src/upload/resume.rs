@@ -23,11 +23,11 @@ pub(super) enum Continued {
     /// The blob is complete; only the response was lost.
     Completed { written: Written, crc: Option<Crc>, parts: u32, journal: UploadJournal },
     /// The upload that goes on; `None` if it begins anew.
-    Upload { journal: Option<UploadJournal>, found: Option<Box<Found>> },
+    Upload { journal: Option<UploadJournal>, found: Option<Box<ContinuedUpload>> },
 }
 
 /// The upload, the length of its parts, and the parts that are stored.
-pub(super) type Found = (Upload, u64, BTreeMap<u32, Done>);
+pub(super) type ContinuedUpload = (Upload, u64, BTreeMap<u32, Done>);
 
 impl Continued {
     pub(super) fn none() -> Self {

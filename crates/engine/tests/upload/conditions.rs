@@ -30,7 +30,9 @@ async fn of_many_writers_one_wins() {
         let uploads = (0..8_u8).map(|writer| {
             let mut bytes = noise(len).to_vec();
             bytes[0] = writer;
-            absent(bed.upload(bytes::Bytes::from(bytes))).into_future()
+            let path = bed.folder.path().join(format!("source-{writer}"));
+            std::fs::write(&path, bytes).unwrap();
+            absent(bed.upload(path)).into_future()
         });
         let outcomes = join_all(uploads).await;
         let won: Vec<_> = (0_u8..).zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).collect();
@@ -39,6 +41,7 @@ async fn of_many_writers_one_wins() {
         for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
             assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}", error.chain());
         }
+        assert_eq!(bed.server.unfinished_uploads(), [], "parts of losers are of no use");
     }
 }
 

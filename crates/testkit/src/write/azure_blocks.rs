@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -89,6 +90,14 @@ impl Blocks {
     /// The paths of blobs with uncommitted blocks.
     pub(crate) fn names(&self) -> Vec<String> {
         self.lock().uncommitted.keys().cloned().collect()
+    }
+
+    /// The first path with uncommitted blocks that is not before `from`.
+    pub(crate) fn next_at(&self, from: &str) -> Option<String> {
+        let table = self.lock();
+        let mut paths =
+            table.uncommitted.range::<str, _>((Bound::Included(from), Bound::Unbounded));
+        paths.next().map(|(path, _)| path.clone())
     }
 
     /// How often a block of each id was received and kept.

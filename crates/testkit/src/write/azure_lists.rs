@@ -32,8 +32,11 @@ pub(crate) fn blobs(call: &Call<'_>) -> Outcome {
         until: "",
         len: call.page_len("maxresults")?,
     };
-    let page = listing::page(&call.origin.store, &question);
     let includes = |what: &str| text("include").split(',').any(|included| included == what);
+    let page = match includes("uncommittedblobs") {
+        true => listing::page_of(|from| with_uncommitted(call, from), &question),
+        false => listing::page(&call.origin.store, &question),
+    };
     let entries = page.entries.iter().map(|entry| match entry {
         Listed::Object(name, blob) => described(name, blob, includes("metadata")),
         Listed::Folder(prefix) => group("BlobPrefix", element("Name", prefix)),
@@ -55,6 +58,17 @@ pub(crate) fn blobs(call: &Call<'_>) -> Outcome {
     let mut answer = xml_answer("EnumerationResults", &children);
     answer.head.add("x-ms-version", call.field("x-ms-version").unwrap_or("2023-11-03"));
     Ok(answer)
+}
+
+/// The next blob. Names that have only uncommitted blocks count as blobs of no bytes.
+fn with_uncommitted(call: &Call<'_>, from: &str) -> Option<(String, Blob)> {
+    let stored = call.origin.store.next_at(from);
+    let begun = call.origin.blocks.next_at(from);
+    match (stored, begun) {
+        (Some((path, blob)), Some(begun)) if path <= begun => Some((path, blob)),
+        (_, Some(begun)) => Some((begun, Blob::new(""))),
+        (stored, None) => stored,
+    }
 }
 
 fn described(name: &str, blob: &Blob, with_metadata: bool) -> String {

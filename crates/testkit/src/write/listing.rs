@@ -66,6 +66,14 @@ impl Page {
 
 /// The page that `question` describes.
 pub(crate) fn page(store: &Store, question: &Question<'_>) -> Page {
+    page_of(|from| store.next_at(from), question)
+}
+
+/// The same of other blobs: `next_at` gives the first blob whose path is not before its argument.
+pub(crate) fn page_of(
+    next_at: impl Fn(&str) -> Option<(String, Blob)>,
+    question: &Question<'_>,
+) -> Page {
     let Question { bucket, prefix, delimiter, after, .. } = *question;
     let mut page = Page::default();
     let folder_of = |key: &str| {
@@ -82,7 +90,7 @@ pub(crate) fn page(store: &Store, question: &Question<'_>) -> Page {
         None => first.to_owned(),
     };
     loop {
-        let next = store.next_at(&format!("{bucket}{position}"));
+        let next = next_at(&format!("{bucket}{position}"));
         let Some((path, blob)) = next else { break };
         let Some(key) = path.strip_prefix(bucket).filter(|key| key.starts_with(prefix)) else {
             break;

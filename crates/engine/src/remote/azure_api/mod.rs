@@ -186,6 +186,7 @@ impl Write for AzureWriter {
             count_max: BLOCKS_MAX,
             last: LastPart::Alone,
             checksums: checksums.clone(),
+            is_removed: false,
             ..PartProfile::any()
         };
         let blob_bytes_max = u64::from(BLOCKS_MAX) * BLOCK_BYTES_MAX;

@@ -119,6 +119,7 @@ fn session_profile() -> PartProfile {
         bytes_multiple: GRANULE_BYTES,
         last: LastPart::WithComplete,
         whole_checksums: vec![ChecksumAlgorithm::Crc32c],
+        is_listed: false,
         ..PartProfile::any()
     }
 }

@@ -69,10 +69,16 @@ pub struct PartProfile {
     pub checksums: Vec<ChecksumAlgorithm>,
     /// Checksums of the whole that the remote verifies before the blob appears.
     pub whole_checksums: Vec<ChecksumAlgorithm>,
+    /// Whether [`Write::uploads`](super::Write::uploads) finds an unfinished upload.
+    pub is_listed: bool,
+    /// Whether [`Write::abort`](super::Write::abort) removes the parts. If not, the remote removes
+    /// them by rules of its own, as Azure does after a week.
+    pub is_removed: bool,
 }
 
 impl PartProfile {
-    /// Parts in any order and of any length, up to the largest part number; no checksums.
+    /// Parts in any order and of any length, up to the largest part number; no checksums. Unfinished
+    /// uploads are listed, and aborted ones removed.
     #[must_use]
     pub fn any() -> Self {
         Self {
@@ -85,6 +91,8 @@ impl PartProfile {
             last: LastPart::Alone,
             checksums: Vec::new(),
             whole_checksums: Vec::new(),
+            is_listed: true,
+            is_removed: true,
         }
     }
 }

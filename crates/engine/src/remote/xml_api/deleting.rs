@@ -11,10 +11,13 @@ use crate::remote::{Delete, DeleteProfile, DeleteRequest, Version};
 
 #[async_trait]
 impl Delete for XmlWriter {
-    /// A generation of Google and a version id of S3 name one object each. An entity tag is a
-    /// condition, which few services of S3 keep.
+    /// A generation of Google is a condition. Few services of S3 keep a condition on an entity tag;
+    /// a version id of S3 names an object by itself, and deleting it leaves a newer one.
     fn delete_profile(&self) -> DeleteProfile {
-        DeleteProfile::single(Guarantee::Atomic)
+        DeleteProfile::single(match self.dialect {
+            XmlDialect::S3 => Guarantee::None,
+            XmlDialect::Gcs => Guarantee::Atomic,
+        })
     }
 
     async fn delete(&self, request: &DeleteRequest) -> Result<()> {

@@ -189,7 +189,8 @@ async fn a_cache_url_without_a_blob_is_only_an_upload_target() {
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     let no_cache = client.locate(file.path().to_str().unwrap()).unwrap();
-    let error = client.upload(file.path(), &no_cache).await.unwrap_err();
+    let upload = client.upload(file.path(), &no_cache).chunks(ChunkPolicy::Required);
+    let error = upload.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
     assert_eq!(server.counts().total.arrived, 0, "nothing was sent");
 }
