@@ -122,7 +122,7 @@ pub use location::Location;
 pub(crate) use location::Stored;
 #[cfg(any(feature = "http", feature = "reapi"))]
 pub use netrc::Netrc;
-pub use read::{BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
+pub use read::{BlobDescription, BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{

@@ -39,20 +39,29 @@ pub struct BlobInfo {
     pub content_encoding: Option<String>,
     /// Media type.
     pub content_type: Option<String>,
-    /// `Cache-Control` of the stored blob.
-    pub cache_control: Option<String>,
-    /// `Content-Disposition` of the stored blob.
-    pub content_disposition: Option<String>,
-    /// `Content-Language` of the stored blob.
-    pub content_language: Option<String>,
-    /// The writer's own names and values, sorted by name. Listings do not have them.
-    pub metadata: Vec<(String, String)>,
+    /// What else the writer described the blob as; `None` if nothing, and in listings. A box,
+    /// because few blobs have it, and transfers hold these facts many times.
+    pub description: Option<Box<BlobDescription>>,
     /// The time of the last change, in the remote's own format.
     pub last_modified: Option<String>,
     /// A name for this content, different from that of any other content of the blob: a generation
     /// of Google Cloud Storage, or a version id of S3 or Azure together with the entity tag. `None`
     /// if the remote gives none of these.
     pub revision: Option<String>,
+}
+
+/// What a writer described a blob as, beyond its type and coding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlobDescription {
+    /// `Cache-Control` of its responses.
+    pub cache_control: Option<String>,
+    /// `Content-Disposition` of its responses.
+    pub content_disposition: Option<String>,
+    /// `Content-Language` of its responses.
+    pub content_language: Option<String>,
+    /// The writer's own names and values, sorted by name.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// The request of [`Read::open`].

@@ -9,7 +9,7 @@ use tidegate_core::checksum::{ChecksumError, StoredChecksum, headers};
 use tidegate_core::range::ContentRange;
 
 use super::Dialect;
-use crate::remote::{BlobInfo, Version};
+use crate::remote::{BlobDescription, BlobInfo, Version};
 use crate::transport::ResponseHead;
 
 /// Minimum age of a modification date at the time of the response, so that the blob cannot change
@@ -38,10 +38,7 @@ pub(in crate::remote) fn info(
             .and_then(|name| head.text(name))
             .map(str::to_owned),
         content_type: head.text("content-type").map(str::to_owned),
-        cache_control: head.text("cache-control").map(str::to_owned),
-        content_disposition: head.text("content-disposition").map(str::to_owned),
-        content_language: head.text("content-language").map(str::to_owned),
-        metadata: metadata(head),
+        description: description(head),
         last_modified: head.text("last-modified").map(str::to_owned),
         revision: revision(head),
     }
@@ -52,6 +49,17 @@ const METADATA: [&str; 3] = ["x-amz-meta-", "x-goog-meta-", "x-ms-meta-"];
 
 /// The metadata by which a writer recognises its own blob: not the caller's.
 const MARKS: [&str; 2] = ["tidegate-upload", "tidegateupload"];
+
+fn description(head: &ResponseHead) -> Option<Box<BlobDescription>> {
+    let text = |name| head.text(name).map(str::to_owned);
+    let found = BlobDescription {
+        cache_control: text("cache-control"),
+        content_disposition: text("content-disposition"),
+        content_language: text("content-language"),
+        metadata: metadata(head),
+    };
+    (found != BlobDescription::default()).then(|| Box::new(found))
+}
 
 /// The metadata of the blob, without that of this library.
 fn metadata(head: &ResponseHead) -> Vec<(String, String)> {

@@ -117,6 +117,20 @@ fn a_date_pins_only_what_is_older_than_the_response() {
 }
 
 #[test]
+fn the_metadata_of_a_blob_is_the_callers() {
+    let described = [
+        ("x-amz-meta-owner", "me"),
+        ("x-amz-meta-tidegate-upload", "0123"),
+        ("content-language", "en"),
+    ];
+    let description = info(&head(200, &described), Dialect::S3, None).description.unwrap();
+    assert_eq!(description.metadata, [("owner".to_owned(), "me".to_owned())]);
+    assert_eq!(description.content_language.as_deref(), Some("en"));
+    let unmarked = head(200, &[("x-ms-meta-tidegateupload", "0123")]);
+    assert_eq!(info(&unmarked, Dialect::Azure, None).description, None);
+}
+
+#[test]
 fn a_weak_tag_pins_nothing() {
     let weak =
         head(200, &[("etag", "W/\"a\""), ("last-modified", "Tue, 15 Nov 1994 12:45:26 GMT")]);
