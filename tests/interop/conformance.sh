@@ -41,6 +41,12 @@ keeps_promises() {
   expect_exit 0 timeout --kill-after=5 180 "$suites_binary" "$1" "$blobs" "${@:2}"
 }
 
+# keeps_promises_of_writers BASE_URL [--endpoint URL] -- CLIENT...: the bucket is empty, and CLIENT
+# takes requests as follow.py does.
+keeps_promises_of_writers() {
+  expect_exit 0 timeout --kill-after=5 300 "$suites_binary" write "$@"
+}
+
 copies() {
   local url=$1 blob=$2
   shift 2

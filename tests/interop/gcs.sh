@@ -14,6 +14,8 @@ gcs_suite() {
   conformance gcs gs://bench
   check 'gcs: the stored CRC32C is verified, and reported' gcs_verifies
   check 'gcs: stat shows the generation' gcs_shows_generation
+  check "gcs: the library's suites for every remote that is written" keeps_promises_of_writers \
+    gs://suites --deviations "$repository/crates/conformance/deviations/fake-gcs-server.json" -- python3 "$interop/gcs_client.py" "$gcs" suites
   unset STORAGE_EMULATOR_HOST
   check 'gcs: by --endpoint and --anonymous' \
     copies gs://bench/small small --endpoint "$gcs" --anonymous
@@ -22,8 +24,11 @@ gcs_suite() {
 }
 
 gcs_prepare() {
-  local blob
-  curl --silent --fail --output /dev/null --json '{"name": "bench"}' "$gcs/storage/v1/b" || return 1
+  local blob bucket
+  for bucket in bench suites; do
+    curl --silent --fail --output /dev/null --json "{\"name\": \"$bucket\"}" "$gcs/storage/v1/b" ||
+      return 1
+  done
   for blob in "${blob_names[@]}"; do
     curl --silent --fail --output /dev/null --header 'Content-Type: application/octet-stream' \
       --upload-file "$blobs/$blob" --request POST \

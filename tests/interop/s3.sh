@@ -6,7 +6,7 @@ s3_suite() {
   local port tls_port
   read -r port tls_port <<<"$(free_ports 2)"
   export AWS_ACCESS_KEY_ID=interop AWS_SECRET_ACCESS_KEY=interop-secret AWS_REGION=us-east-1
-  mkdir -p "$work/s3/bench" "$work/s3/public"
+  mkdir -p "$work/s3/bench" "$work/s3/public" "$work/s3/suites" "$work/s3/uploads"
   # Keys are passed in the environment: arguments are visible to all users of the machine.
   ROOT_ACCESS_KEY_ID=$AWS_ACCESS_KEY_ID ROOT_SECRET_ACCESS_KEY=$AWS_SECRET_ACCESS_KEY \
     serve versitygw "http://127.0.0.1:$port/" "$cache/bin/versitygw" --quiet --keep-alive \
@@ -37,6 +37,9 @@ s3_suite() {
   check 's3: no signature is no access' s3_anonymous_refused
   check 's3: a public bucket without credentials' s3_anonymous
   check 's3: a profile from the shared files' s3_profile
+  check "s3: the library's suites for every remote that is written" keeps_promises_of_writers \
+    s3://suites -- "$cache/venv/bin/python" "$interop/s3_client.py" "$s3" follow suites
+  uploads_cases
   unset AWS_ENDPOINT_URL
   check 's3: by --endpoint' copies s3://bench/small small --endpoint "$s3"
   check 's3: over TLS' copies s3://bench/large large --endpoint "https://127.0.0.1:$tls_port" \

@@ -5,9 +5,18 @@ Usage: s3_client.py ENDPOINT put BUCKET KEY FILE
        s3_client.py ENDPOINT put-composite BUCKET KEY FILE ALGORITHM [PART_BYTES...]
        s3_client.py ENDPOINT show BUCKET KEY
        s3_client.py ENDPOINT make-public BUCKET
+       s3_client.py ENDPOINT make BUCKET
+       s3_client.py ENDPOINT upload BUCKET KEY FILE
+       s3_client.py ENDPOINT get BUCKET KEY FILE
+       s3_client.py ENDPOINT uploads BUCKET PREFIX
+       s3_client.py ENDPOINT parts BUCKET PREFIX
+       s3_client.py ENDPOINT follow BUCKET
 
 `put-composite` stores a composite checksum. Without sizes of parts it is the upload of boto3 with
 its own defaults.
+
+`make` makes a bucket. `upload` stores a file without a checksum. `get` reads an object, and verifies its checksum as the SDK does. `uploads` prints the keys of the
+unfinished uploads, and `parts` the bytes of their parts. `follow` takes requests from standard input: see follow.py.
 
 `put` and `put-parts` store a CRC64-NVME over the full object, as today's SDKs do by
 default; `put-parts` is a multipart upload. They and `show` print the ETag, the type of the
@@ -19,6 +28,9 @@ import sys
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from follow import follow
 
 
 def connect(endpoint):
@@ -102,6 +114,42 @@ def make_public(s3, bucket):
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(allow_reads))
 
 
+def get(s3, bucket, key, path):
+    try:
+        s3.download_file(bucket, key, path)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+            return False
+        raise
+    return True
+
+
+def unfinished(s3, bucket, prefix):
+    return s3.list_multipart_uploads(Bucket=bucket, Prefix=prefix).get("Uploads", [])
+
+
+def uploads(s3, bucket, prefix=""):
+    return [upload["Key"] for upload in unfinished(s3, bucket, prefix)]
+
+
+def parts(s3, bucket, prefix):
+    total = 0
+    for upload in unfinished(s3, bucket, prefix):
+        pages = s3.get_paginator("list_parts")
+        whole = {"Bucket": bucket, "Key": upload["Key"], "UploadId": upload["UploadId"]}
+        for page in pages.paginate(**whole):
+            total += sum(part["Size"] for part in page.get("Parts", []))
+    return total
+
+
+def follow_requests(s3, bucket):
+    follow(
+        lambda name, path: put(s3, bucket, name, path),
+        lambda name, path: get(s3, bucket, name, path),
+        lambda: uploads(s3, bucket),
+    )
+
+
 def show(s3, bucket, key):
     head = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     print(head["ETag"], head.get("ChecksumType"), head.get("ChecksumCRC64NVME"))
@@ -116,6 +164,25 @@ def main(endpoint, action, bucket, *arguments):
         return
     if action == "put-composite":
         put_composite(s3, bucket, *arguments)
+        return
+    if action == "make":
+        s3.create_bucket(Bucket=bucket)
+        return
+    if action == "upload":
+        key, path = arguments
+        with open(path, "rb") as body:
+            s3.put_object(Bucket=bucket, Key=key, Body=body)
+        return
+    if action == "get":
+        sys.exit(None if get(s3, bucket, *arguments) else "there is no such object")
+    if action == "uploads":
+        print(*uploads(s3, bucket, *arguments), sep="\n")
+        return
+    if action == "parts":
+        print(parts(s3, bucket, *arguments))
+        return
+    if action == "follow":
+        follow_requests(s3, bucket)
         return
     if action != "show":
         {"put": put, "put-parts": put_parts}[action](s3, bucket, *arguments)

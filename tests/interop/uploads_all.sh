@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# `tidegate cp` to imitations of S3 that ignore conditions, accept wrong checksums or keep none. `--all`
+# runs this suite; without it, the suite runs only by name.
+#
+# What tidegate reports as stored must be there. What an imitation cannot do may be refused.
+
+moto_version=5.2.5
+gofakes3_version=v1.2.0
+s3rver_version=3.7.1
+
+uploads_all_suite() {
+  install_uploads_all
+  # moto takes a minute for the largest blob of the other suites. This one has 8 parts.
+  mkdir -p "$work/imitations"
+  cp "$blobs"/{empty,byte,small} "$work/imitations"
+  head -c $((40 * 1024 * 1024)) "$blobs/large" >"$work/imitations/large"
+  local blobs=$work/imitations
+  local port gofakes3_port s3rver_port
+  export AWS_ACCESS_KEY_ID=S3RVER AWS_SECRET_ACCESS_KEY=S3RVER AWS_REGION=us-east-1
+  read -r port gofakes3_port s3rver_port <<<"$(free_ports 3)"
+  serve moto "http://127.0.0.1:$port/" "$cache/venv-moto/bin/moto_server" -H 127.0.0.1 -p "$port"
+  imitation moto "http://127.0.0.1:$port"
+  serve gofakes3 "http://127.0.0.1:$gofakes3_port/" "$cache/bin/gofakes3" \
+    -host "127.0.0.1:$gofakes3_port" -backend memory -quiet
+  imitation gofakes3 "http://127.0.0.1:$gofakes3_port"
+  mkdir -p "$work/s3rver"
+  serve s3rver "http://127.0.0.1:$s3rver_port/" "$cache/npm-s3rver/node_modules/.bin/s3rver" \
+    --directory "$work/s3rver" --address 127.0.0.1 --port "$s3rver_port" --silent
+  imitation s3rver "http://127.0.0.1:$s3rver_port"
+  unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_REGION AWS_ENDPOINT_URL
+}
+
+install_uploads_all() {
+  install_parts gofakes3 moto s3rver
+}
+
+install_gofakes3() {
+  go_install gofakes3 "github.com/johannesboyne/gofakes3/cmd/gofakes3@$gofakes3_version"
+}
+
+install_moto() {
+  local folder=$cache/venv-moto client="moto[server,s3]==$moto_version"
+  [[ $(cat "$folder/clients" 2>/dev/null) == "$client" ]] && return
+  [[ -x $folder/bin/python ]] || python3 -m venv "$folder" || return 1
+  printf '      installing %s\n' "$client"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$client" &&
+    echo "$client" >"$folder/clients"
+}
+
+install_s3rver() {
+  local package=$cache/npm-s3rver/node_modules/s3rver/package.json
+  grep -qs "\"version\": \"$s3rver_version\"" "$package" && return
+  printf '      installing s3rver %s\n' "$s3rver_version"
+  npm install --silent --no-fund --no-audit --no-save --prefix "$cache/npm-s3rver" \
+    "s3rver@$s3rver_version" >"$work/npm.log" 2>&1
+}
+
+# imitation NAME URL: the cases, in a new bucket.
+imitation() {
+  local name=$1 blob
+  s3=$2
+  export AWS_ENDPOINT_URL=$s3
+  s3_client make uploads
+  for blob in "${blob_names[@]}"; do
+    check "uploads to $name: $blob is stored" imitation_stores "$blob"
+  done
+  check "uploads to $name: standard input" imitation_standard_input
+  for blob in small large; do
+    check "uploads to $name: $blob with --no-clobber where nothing is" imitation_fresh "$blob"
+    check "uploads to $name: $blob with --no-clobber where something is" imitation_kept "$blob"
+  done
+  check "uploads to $name: a killed upload is right at the end" imitation_killed
+}
+
+imitation_stores() {
+  expect_exit 0 tg cp --json "$blobs/$1" "s3://uploads/$1" >report.json
+  expect_stored "$1" "$blobs/$1"
+}
+
+imitation_standard_input() {
+  head -c 20000000 "$blobs/large" >expected
+  cat expected | tg cp --quiet - s3://uploads/input || fail "exit codes ${PIPESTATUS[*]}"
+  expect_stored input expected
+}
+
+# Refused as unsupported, or stored.
+imitation_fresh() {
+  local code=0
+  tg cp --json --no-clobber "$blobs/$1" "s3://uploads/fresh-$1" >report.json 2>error || code=$?
+  if ((code == 0)); then
+    expect_stored "fresh-$1" "$blobs/$1"
+  else
+    expect_equal kind "$(field report.json error.kind)" unsupported
+  fi
+}
+
+# The old object stays.
+imitation_kept() {
+  s3_client upload uploads "kept-$1" "$blobs/byte"
+  expect_exit 1 tg cp --json --no-clobber "$blobs/$1" "s3://uploads/kept-$1" >report.json 2>error
+  [[ $(field report.json error.kind) == @(already_exists|unsupported) ]] || fail "$(cat report.json)"
+  expect_stored "kept-$1" "$blobs/byte"
+}
+
+imitation_killed() {
+  spawn messages "$tidegate" cp --quiet --window 2 --limit-rate 5MiB --part-size 5MiB "$blobs/large" \
+    s3://uploads/killed
+  local pid=$spawned_pid
+  until_true 60 has_read "$pid" || fail 'the file was not read'
+  kill -KILL "$pid"
+  wait "$pid" 2>/dev/null || true
+  ! s3_client get uploads killed stored || fail 'the upload ended before it was killed'
+  expect_exit 0 tg cp --json --part-size 5MiB "$blobs/large" s3://uploads/killed >report.json
+  expect_stored killed "$blobs/large"
+}
+
+# has_read PID: the process has read four parts, so it has sent two of them. Not every imitation lists
+# unfinished uploads.
+has_read() {
+  local count
+  count=$(sed -n 's/^rchar: //p' "/proc/$1/io")
+  ((count >= 20 * 1024 * 1024))
+}
