@@ -14,12 +14,14 @@ mod memory;
 mod nginx;
 mod object;
 mod peers;
+mod program;
 mod progress;
 mod publish;
 mod read;
 mod scratch;
 mod serve;
 mod size;
+mod upload;
 
 use clap::{Parser, Subcommand};
 
@@ -45,6 +47,11 @@ enum Command {
     Chunked(chunked::ChunkedOptions),
     /// Loads the cache server by its protocols, next to other caches and to a bare program.
     Serve(serve::ServeBenchOptions),
+    /// Uploads one file to S3 with each tool, plainly and with latency, and a very long file.
+    Upload(upload::UploadBenchOptions),
+    /// The server of `upload`, in a process of its own.
+    #[command(hide = true)]
+    UploadServer(upload::UploadServerOptions),
     /// Receives, hashes, writes and sends: the bare program of `serve`.
     #[command(hide = true)]
     ServeBare(serve::BareOptions),
@@ -67,6 +74,8 @@ fn main() -> anyhow::Result<()> {
         Command::Memory(options) => memory::run(&options),
         Command::Chunked(options) => chunked::run(&options),
         Command::Serve(options) => serve::run(&options),
+        Command::Upload(options) => upload::run(&options),
+        Command::UploadServer(options) => upload::run_server(&options),
         Command::ServeBare(options) => serve::run_bare(&options),
         Command::ChunkedOnce(options) => chunked::run_once(&options),
         Command::MemoryOnce(options) => memory::run_once(&options),

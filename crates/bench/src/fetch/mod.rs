@@ -13,23 +13,23 @@ mod tools;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
 use crate::machine::Machine;
 use crate::measure::Usage;
 use crate::object::Object;
+use crate::program::Program;
 use crate::progress::progress;
 use crate::scratch::disk_folder;
 use crate::size;
 use case::{Case, Sink};
 use report::{CaseReport, Report};
 use server::Server;
-use tools::{Fetch, Program, Role, Tool};
+use tools::{Fetch, Role, Tool};
 
 /// What to measure, and where to put the results.
 #[derive(Debug, Args)]
@@ -203,7 +203,7 @@ fn find_programs(
             continue;
         }
         let program = match tool.role() {
-            Role::Ours => Some(find_tidegate(options)?),
+            Role::Ours => Some(Program::tidegate(options.tidegate.as_deref())?),
             Role::Peer | Role::Reference => Program::find(name),
         };
         if let Some(program) = program {
@@ -212,37 +212,6 @@ fn find_programs(
     }
     ensure!(!programs.is_empty(), "none of these tools is installed");
     Ok(programs)
-}
-
-fn find_tidegate(options: &FetchOptions) -> Result<Program> {
-    let path = match &options.tidegate {
-        Some(path) => path.clone(),
-        None => build_tidegate()?,
-    };
-    Program::at(path.clone())
-        .with_context(|| format!("{} does not answer --version", path.display()))
-}
-
-/// Builds the release binary into the target folder of this program, and returns its path.
-fn build_tidegate() -> Result<PathBuf> {
-    if cfg!(debug_assertions) {
-        bail!("an unoptimised build measures nothing: cargo run --release -p tidegate-bench");
-    }
-    let this = std::env::current_exe().context("finding this program")?;
-    let release = this.parent().context("this program lies nowhere")?;
-    let target = release.parent().context("this program lies in no target folder")?;
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
-    // Always, not only if it is missing: otherwise a stale binary could be measured without notice.
-    progress("building tidegate");
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--quiet", "--package", "tidegate-cli", "--manifest-path"])
-        .arg(manifest)
-        .arg("--target-dir")
-        .arg(target)
-        .status()
-        .context("starting cargo to build tidegate; --tidegate names a binary instead")?;
-    ensure!(status.success(), "building tidegate: {status}");
-    Ok(release.join("tidegate"))
 }
 
 fn not_installed(tools: &[Tool], found: &BTreeMap<&str, Program>) -> Vec<&'static str> {

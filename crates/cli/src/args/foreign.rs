@@ -33,7 +33,7 @@ const TIPS: [(&[&str], &str); 18] = [
         "no flag is needed: run the same command again to resume",
     ),
     (&["--bwlimit", "--max-download-limit"], "use --limit-rate SIZE"),
-    (&["--ignore-existing", "--no-clobber"], "use --skip-existing"),
+    (&["--ignore-existing"], "use --skip-existing"),
     (&["--update", "-u", "-N", "--timestamping"], "use --if-changed"),
     (
         &["--timeout", "--max-time", "--read-timeout"],
