@@ -42,7 +42,7 @@ pub(super) enum Tool {
     Tidegate,
     S5cmd,
     Rclone,
-    /// 32 curls at once, each of which puts a 32nd of the file as an object of its own.
+    /// 32 curls at once. Each one puts a 32nd of the file as an object of its own.
     CurlX32,
 }
 
