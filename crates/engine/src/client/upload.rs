@@ -292,10 +292,6 @@ async fn blob_to_remote(
     mut options: UploadOptions,
 ) -> Result<Report> {
     let info = client.stat(blob).cancel(options.cancel.clone()).await?;
-    let write = &mut options.write;
-    write.content_type = write.content_type.take().or_else(|| info.content_type.clone());
-    write.content_encoding =
-        write.content_encoding.take().or_else(|| info.content_encoding.clone());
     let calls = calls(client, Operation::Upload, target, options.cancel.clone());
     let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls).await?;
     if let Some(report) = copied {
@@ -306,8 +302,13 @@ async fn blob_to_remote(
         _ => blob.clone(),
     };
     options.expected_bytes = options.expected_bytes.or(info.len_bytes);
+    let profile = target.write()?.write_profile(&options.write.precondition);
+    let kept = upload::kept::description(&info, &options.write, &profile);
+    options.write = kept.options;
     let source = UploadSource::reader(client.read(&pinned).open()?);
-    upload::upload(target, source, options).await
+    let mut report = upload::upload(target, source, options).await?;
+    report.notes.extend(kept.notes);
+    Ok(report)
 }
 
 fn default_chunking() -> Option<Chunking> {
