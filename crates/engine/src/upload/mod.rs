@@ -57,6 +57,7 @@ pub(crate) use self::options::UploadOptions;
 pub(crate) use self::plan::stream_bytes_max;
 use self::source::OpenedSource;
 pub use self::source::UploadSource;
+pub(crate) use self::source::frames;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
