@@ -230,7 +230,7 @@ impl Write for GcsWriter {
             return Err(unsupported());
         }
         match self.xml.send_copy(source, blob, options).await? {
-            Ok(answer) => self.xml.copied(blob, options, &answer),
+            Ok(answer) => self.xml.copied(blob, &answer),
             Err(refusal) if self.is_not_xml(&refusal) => Err(unsupported()),
             Err(refusal) => Err(self.xml.not_copied(source, blob, options, refusal)),
         }

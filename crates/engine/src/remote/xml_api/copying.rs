@@ -17,7 +17,7 @@ impl XmlWriter {
         options: &WriteOptions,
     ) -> Result<Written> {
         match self.send_copy(source, blob, options).await? {
-            Ok(answer) => self.copied(blob, options, &answer),
+            Ok(answer) => self.copied(blob, &answer),
             Err(refusal) => Err(self.not_copied(source, blob, options, refusal)),
         }
     }
@@ -32,7 +32,7 @@ impl XmlWriter {
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.source(source)?);
-        Ok(self.client.send(&request).await)
+        Ok(self.send(&request).await)
     }
 
     pub(in crate::remote) fn not_copied(
@@ -49,16 +49,8 @@ impl XmlWriter {
         self.refused(blob, options, refusal)
     }
 
-    /// The result of a copy, whose response can have a refusal in its body.
-    pub(in crate::remote) fn copied(
-        &self,
-        blob: &str,
-        options: &WriteOptions,
-        answer: &ObjectAnswer,
-    ) -> Result<Written> {
-        if let Some(refusal) = self.client.refusal_in_body(answer, Operation::Write, blob) {
-            return Err(self.refused(blob, options, refusal));
-        }
+    /// The result of a copy.
+    pub(in crate::remote) fn copied(&self, blob: &str, answer: &ObjectAnswer) -> Result<Written> {
         let target = self.client.target(blob);
         let made: Made = document::read(&answer.text, Operation::Write, &target)?;
         let mut written = self.written(answer);
