@@ -26,6 +26,17 @@ pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verifie
     let found = match found {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+        // A web server may store what is sent under a name of its own choice.
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                && transfer.write()?.write_profile(&made.options.precondition).keeps_metadata =>
+        {
+            let message = "the remote acknowledged the blob, and does not have it";
+            let target = transfer.target.display();
+            return Err(Error::new(ErrorKind::Integrity, Operation::Verify, target, message)
+                .caused_by(error)
+                .with_hint("upload it again, unless another client deletes what is uploaded"));
+        }
         // The credentials may allow writing only.
         Err(error) => {
             let reason = Unverified::LookupFailed(error.reason());
