@@ -13,8 +13,8 @@ use super::units::{Done, Feed, Job, PartUnits};
 use super::{Made, OnFailure, Transfer, landed, sums, whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::{
-    CompleteRequest, LastPart, PartNumber, PartProfile, Upload, UploadPart, UploadState,
-    WriteOptions, Written,
+    CompleteRequest, LastPart, PartNumber, PartProfile, StoredPart, Upload, UploadPart,
+    UploadState, WriteOptions, Written,
 };
 use crate::store::SendProgress;
 use crate::transfer::driver::{Flight, drive_to_end};
@@ -259,11 +259,32 @@ async fn commit(
             UploadState::Parts(_) | UploadState::Prefix(_) => None,
         })
     };
-    let made = transfer.make_blob(len, transfer.commit_limit(), call, look).await;
-    made.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => landed::lost(transfer, error),
-        _ => error,
-    })
+    let error = match transfer.make_blob(len, transfer.commit_limit(), call, look).await {
+        Ok(written) => return Ok(written),
+        Err(error) => error,
+    };
+    let is_lost = match error.kind() {
+        ErrorKind::NotFound => true,
+        ErrorKind::Invalid => lacks_parts(job, &request(&SendProgress::default())).await,
+        _ => false,
+    };
+    Err(if is_lost { landed::lost(transfer, error) } else { error })
+}
+
+/// Whether the remote has lost parts that it had acknowledged: Azure drops all blocks of a name when
+/// any other upload to it is completed.
+async fn lacks_parts(job: &Job, request: &CompleteRequest) -> bool {
+    let (transfer, limit) = (&job.transfer, job.transfer.calls.patience(0));
+    match transfer.calls.attempt(limit, |_| state(job)).await {
+        Ok(UploadState::Parts(listed)) => {
+            let listed: BTreeMap<_, _> =
+                listed.iter().map(|part| (part.number, part.len_bytes)).collect();
+            let has = |part: &StoredPart| listed.get(&part.number) == Some(&part.len_bytes);
+            !request.parts.iter().all(has)
+        }
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(_) => false,
+    }
 }
 
 /// Cleans up after the upload, and says what stays behind.
