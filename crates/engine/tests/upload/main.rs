@@ -9,12 +9,14 @@
 //! | an interrupted upload goes on with what is stored | `resume` |
 //! | of many writers with a condition one wins | `conditions` |
 //! | a source that changes makes no blob | `sources` |
+//! | every fault at every request of every way to send a blob | `matrix` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
 mod conditions;
 mod faults;
+mod matrix;
 mod resume;
 mod sizes;
 mod sources;
