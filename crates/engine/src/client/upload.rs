@@ -16,7 +16,8 @@ use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedUploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Location, Stored, WriteOptions};
+use crate::read::Verify;
+use crate::remote::{BlobInfo, Location, Stored, WriteOptions};
 use crate::report::Report;
 use crate::sink::file::StateFolder;
 use crate::upload::{self, OnFailure, UploadOptions, UploadSource};
@@ -306,8 +307,19 @@ async fn blob_to_remote(
         _ => blob.clone(),
     };
     options.expected_bytes = options.expected_bytes.or(info.len_bytes);
-    let source = UploadSource::reader(client.read(&pinned).open()?);
-    upload::upload(target, source, options).await
+    let read = client.read(&pinned).verify(source_checksum(&info));
+    upload::upload(target, UploadSource::reader(read.open()?), options).await
+}
+
+/// The checksum that the bytes of the source must have. The version that is copied was just
+/// described, so it is not asked for again: when it is replaced meanwhile, the remote can describe
+/// it no more, and a mixture of both versions in one response would go unnoticed.
+fn source_checksum(info: &BlobInfo) -> Verify {
+    let stored = info.checksums.iter().filter(|stored| stored.is_verifiable());
+    match stored.min_by_key(|stored| stored.checksum.algorithm().preference()) {
+        Some(stored) if info.version.is_some() => Verify::Against(stored.checksum.clone()),
+        _ => Verify::Stored,
+    }
 }
 
 fn default_chunking() -> Option<Chunking> {

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::{Transfer, UploadOptions, landed, proof};
 use crate::error::{ErrorKind, Result};
-use crate::remote::{BlobInfo, CopySource, Guarantee, Location};
+use crate::remote::{BlobInfo, CopySource, Guarantee, Location, Precondition, Written};
 use crate::report::{Form, Report};
+use crate::store::SendProgress;
 use crate::transfer::attempt::Calls;
 use crate::transfer::window::TransferWindow;
 use crate::verified::Verified;
@@ -46,9 +47,9 @@ pub(crate) async fn by_provider(
     };
     landed::check_precondition(&transfer, &precondition).await?;
     let from = CopySource { blob: source.blob.clone(), version: info.version.clone() };
-    let copy = || write.copy(&from, &target.blob, &transfer.options.write);
-    let copied = transfer.calls.attempt(transfer.commit_limit(), |_| copy()).await;
-    let written = match copied {
+    let copy = |_: SendProgress| write.copy(&from, &target.blob, &transfer.options.write);
+    let look = || async { already_copied(&transfer, info).await };
+    let written = match transfer.make_blob(None, copy, look).await {
         Ok(written) => written,
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
         Err(error) => return Err(error),
@@ -76,4 +77,22 @@ pub(crate) async fn by_provider(
         mirrors: Vec::new(),
         memory: None,
     }))
+}
+
+/// The copy, if a request without a response has made it. A copy has no mark, because it keeps the
+/// metadata of its source. But the condition held before the first request, so a blob with the
+/// length and the checksum of the source is the copy. Without a condition another request is safe.
+async fn already_copied(transfer: &Transfer, source: &BlobInfo) -> Result<Option<Written>> {
+    if transfer.options.write.precondition == Precondition::None {
+        return Ok(None);
+    }
+    let target = &transfer.target;
+    let found = match target.remote.stat(&target.blob).await {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let is_copy = found.len_bytes == source.len_bytes
+        && proof::shared_checksum(&found, source).is_some_and(|(copy, source)| copy == source);
+    Ok(is_copy.then_some(Written { version: found.version, checksums: found.checksums }))
 }

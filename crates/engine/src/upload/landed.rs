@@ -36,12 +36,11 @@ pub(super) fn is_lost(error: &Error) -> bool {
 }
 
 impl Transfer {
-    /// Makes the attempts at a request with `len` bytes that makes the blob. `look` finds out what
-    /// became of an attempt without a response.
+    /// Makes the attempts at a request that makes the blob: with its `len` bytes, or of what the
+    /// remote has. `look` finds out what became of an attempt without a response.
     pub(super) async fn make_blob<C, CFut, L, LFut>(
         &self,
-        len: u64,
-        limit: std::time::Duration,
+        len: Option<u64>,
         mut call: C,
         mut look: L,
     ) -> Result<Written>
@@ -53,6 +52,7 @@ impl Transfer {
     {
         let mut attempts = self.calls.begin();
         let mut unknown = false;
+        let limit = len.map_or_else(|| self.commit_limit(), |len| self.calls.patience(len));
         loop {
             let permit = attempts.permit().await?;
             if unknown {
@@ -68,7 +68,11 @@ impl Transfer {
                     }
                 }
             }
-            let outcome = attempts.within(limit, self.once(len, &mut call)).await;
+            // A request without bytes of the blob may wait long for its response, and sends nothing.
+            let outcome = match len {
+                Some(len) => attempts.within(limit, self.once(len, &mut call)).await,
+                None => attempts.within(limit, call(SendProgress::default())).await,
+            };
             let error = match outcome {
                 Ok(written) => return Ok(written),
                 Err(error) => error,

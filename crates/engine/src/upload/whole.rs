@@ -55,12 +55,11 @@ pub(super) async fn put(
     payload: impl Fn(&SendProgress) -> Payload,
 ) -> Result<Written> {
     let (write, blob) = (transfer.write()?, &transfer.target.blob);
-    let limit = transfer.calls.patience(len);
     let call = |sending: SendProgress| {
         let payload = payload(&sending);
         async move { write.put(blob, &payload, options).await }
     };
-    let written = transfer.make_blob(len, limit, call, || write.landed(blob, options)).await?;
+    let written = transfer.make_blob(Some(len), call, || write.landed(blob, options)).await?;
     transfer.progress.done(len);
     let sent = payload(&SendProgress::default()).checksum().cloned();
     let confirmed = |sum: &Checksum| {
