@@ -13,7 +13,7 @@
 //! second run, in another process and without the fault, makes the right blob, and sends no part
 //! that the remote is known to have. n grows until a run has fewer requests, so none is left out.
 
-mod fault;
+pub(crate) mod fault;
 mod forgotten;
 mod play;
 mod seeds;

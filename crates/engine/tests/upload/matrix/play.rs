@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
+use std::future::pending;
 use std::path::Path;
 
 use bytes::Bytes;
 use tidegate::{Client, Error, ErrorKind, Report, RetryPolicy};
-use tidegate_testkit::{Fault, Flavour, Logged, Rule};
+use tidegate_testkit::{Fault, Flavour, Gate, Logged, Rule};
 
-use super::fault::FaultRow;
+use super::fault::{FaultRow, Faulty};
 use super::way::{GRANULE, Way};
 use crate::bed::{Bed, noise};
 
@@ -61,6 +62,28 @@ pub(crate) async fn upload(
     upload.window(1).write(way.options()).retry(retry).await
 }
 
+/// Lets the time pass while a request hangs, until the next one arrives. Never returns.
+async fn hurry(bed: &Bed, gate: &Gate) {
+    gate.reached(1).await;
+    let arrived = bed.server.requests();
+    tokio::time::pause();
+    let next = bed.server.arrived(arrived + 1);
+    // The time must go on for the next test, too.
+    let running = Running;
+    next.await;
+    drop(running);
+    pending::<()>().await;
+}
+
+/// Time is no longer paused once it is dropped.
+struct Running;
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        tokio::time::resume();
+    }
+}
+
 /// Waits long for a response, and not long between two attempts.
 pub(crate) fn retry() -> RetryPolicy {
     RetryPolicy {
@@ -80,16 +103,18 @@ impl Play<'_> {
         let bed = Bed::new(way.flavour).await;
         let bytes = noise(way.len);
         let path = bed.file(&bytes);
-        let rule = Rule::new((row.fault)(way.flavour, self.body_bytes)).nth(self.nth as u64);
+        let gate = Gate::new();
+        let faulty =
+            Faulty { flavour: way.flavour, body_bytes: self.body_bytes, gate: gate.clone() };
+        let rule = Rule::new((row.fault)(&faulty)).nth(self.nth as u64);
         bed.server.script().push(match self.times {
             Times::Once => rule,
             Times::Always => rule.always(),
         });
-        let mut policy = retry();
-        if row.hangs {
-            (policy.stall_ms_max, policy.header_ms_max) = (300, 300);
-        }
-        let outcome = upload(&bed, &bed.client, way, &path, policy).await;
+        let outcome = tokio::select! {
+            outcome = upload(&bed, &bed.client, way, &path, retry()) => outcome,
+            () = hurry(&bed, &gate) => unreachable!("it waits"),
+        };
         let was_applied = bed.server.script().applied() > 0;
         if !row.hangs {
             bed.server.idle().await;
@@ -129,7 +154,7 @@ impl Play<'_> {
     /// Each request is sent once, and once more for each fault that it met.
     fn sends_little(&self, log: &[Logged]) -> Result<(), String> {
         let is_new_upload = self.row.denies() || !self.row.kinds.is_empty();
-        if is_new_upload || self.times == Times::Always {
+        if is_new_upload || self.row.hangs || self.times == Times::Always {
             return Ok(());
         }
         let mut seen: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
