@@ -128,7 +128,7 @@ pub use version::Version;
 pub use write::{
     CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile, Payload,
     Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
-    UploadState, Write, WriteOptions, WriteProfile, Written,
+    UploadState, Write, WriteOptions, WriteProfile, WriteWay, Written,
 };
 
 /// A place that holds blobs: the handle that gives access to its abilities.

@@ -83,8 +83,15 @@ pub(super) fn connect(
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
     let (transport, is_signed) = (transport.clone(), credentials.is_some());
-    let prefix_owned = prefix.to_owned();
-    let bucket = Bucket { builder, headers, prefix: prefix_owned, keyed, is_signed, transport };
+    let bucket = Bucket {
+        builder,
+        headers,
+        prefix: prefix.to_owned(),
+        keyed,
+        is_signed,
+        trusts_conditions: options.trust_conditions,
+        transport,
+    };
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -148,6 +155,7 @@ struct Bucket {
     prefix: String,
     keyed: bool,
     is_signed: bool,
+    trusts_conditions: bool,
     transport: Transport,
 }
 
@@ -229,7 +237,8 @@ impl Bucket {
         let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
             .with_headers(unsigned.clone())
             .keyed(self.keyed);
-        let writer = Arc::new(XmlWriter::new(client, XmlDialect::S3));
+        let writer = XmlWriter::new(client, XmlDialect::S3);
+        let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),

@@ -4,14 +4,14 @@
 //! the blob is read as one verified stream, pinned to its version, and uploaded as it arrives. The
 //! stream fails at its end if its checksum does not agree, and then no blob is made.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use super::{Transfer, UploadOptions, landed, proof};
+use super::{Transfer, UploadOptions, condition, proof};
 use crate::error::{ErrorKind, Result};
-use crate::remote::{BlobInfo, CopySource, Guarantee, Location};
+use crate::remote::{BlobInfo, CopySource, Guarantee, Location, WriteWay};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::window::TransferWindow;
@@ -40,11 +40,18 @@ pub(crate) async fn by_provider(
         progress: Arc::clone(&options.progress),
         window: Arc::new(TransferWindow::new(options.window)),
         unconfirmed: AtomicBool::new(true),
+        notes: Mutex::default(),
         target: target.clone(),
         calls,
         options,
     };
-    landed::check_precondition(&transfer, &precondition).await?;
+    condition::check(&transfer, &precondition).await?;
+    match condition::prove(&transfer, WriteWay::Copy).await {
+        Ok(()) => {}
+        // The service may keep the condition of another kind of write.
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
+        Err(error) => return Err(error),
+    }
     let from = CopySource { blob: source.blob.clone(), version: info.version.clone() };
     let copy = || write.copy(&from, &target.blob, &transfer.options.write);
     let copied = transfer.calls.attempt(transfer.commit_limit(), |_| copy()).await;
@@ -72,7 +79,7 @@ pub(crate) async fn by_provider(
         verified,
         form: Form::Copied,
         chunks: None,
-        notes: Vec::new(),
+        notes: transfer.take_notes(),
         mirrors: Vec::new(),
         memory: None,
     }))

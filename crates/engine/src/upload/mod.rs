@@ -14,6 +14,7 @@
 //! | `parted` | an upload in parts, from its beginning to its end |
 //! | `whole` | a blob in one request |
 //! | `copying` | a blob of a remote is the source |
+//! | `condition` | whether the condition on the target can be kept, and holds |
 //! | `landed` | what happened to a request whose response was lost |
 //! | `journal`, `resume` | an interrupted upload of a file goes on |
 //! | `proof` | the remote's checksum is compared with that of the bytes that were sent |
@@ -24,6 +25,7 @@
 //! - A source that changes is an error, and no blob is made.
 //! - Whatever is held in memory is taken from the budget. A part of a file is not held.
 
+mod condition;
 pub(crate) mod copying;
 mod file;
 mod journal;
@@ -41,8 +43,8 @@ mod sums;
 mod units;
 mod whole;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 use tidegate_core::retry::RetryPolicy;
@@ -56,7 +58,7 @@ pub use self::source::UploadSource;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Guarantee, Location, Write, WriteOptions, Written};
+use crate::remote::{Location, Write, WriteOptions, Written};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
@@ -77,6 +79,8 @@ struct Transfer {
     options: UploadOptions,
     /// Set when the remote has confirmed the checksum of every request with bytes.
     unconfirmed: AtomicBool,
+    /// What the user must know beside the outcome.
+    notes: Mutex<Vec<String>>,
 }
 
 impl Transfer {
@@ -140,15 +144,18 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         progress,
         window: Arc::new(TransferWindow::new(options.window)),
         unconfirmed: AtomicBool::new(false),
+        notes: Mutex::default(),
         target,
         options,
     });
-    transfer.refuse_early()?;
+    condition::refuse_early(&transfer)?;
     let opened = OpenedSource::open(source, &transfer.options).await?;
     transfer.progress.expect(opened.len());
     let made = transfer.make(opened).await?;
     let (verified, info) = transfer.prove(&made).await?;
     let checksums = made.checksum.into_iter().collect();
+    let mut notes = transfer.take_notes();
+    notes.extend(made.notes);
     Ok(Report {
         bytes: made.len_bytes,
         resumed_bytes: made.resumed_bytes,
@@ -161,25 +168,26 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         verified,
         form: if made.parts > 1 { Form::Parts } else { Form::Whole },
         chunks: None,
-        notes: made.notes,
+        notes,
         mirrors: Vec::new(),
         memory: None,
     })
 }
 
 impl Transfer {
-    /// Refuses what the remote cannot do, before any byte is read.
-    fn refuse_early(&self) -> Result<()> {
-        let precondition = &self.options.write.precondition;
-        let profile = self.write()?.write_profile(precondition);
-        profile.check(precondition, Guarantee::Atomic, self.target.display())
+    fn note(&self, note: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the blob. Begins anew if the remote refuses the checksum, or loses the upload.
     async fn make(self: &Arc<Self>, opened: OpenedSource) -> Result<Made> {
         let opened = match opened {
             OpenedSource::Stream(stream) if stream::needs_length(self)? => {
-                landed::check_precondition(self, &self.options.write.precondition).await?;
+                condition::check(self, &self.options.write.precondition).await?;
                 Arc::new(stream::spool(self, stream).await?)
             }
             OpenedSource::Stream(stream) => return stream::upload(self, stream).await,

@@ -18,12 +18,12 @@ use super::file::UploadFile;
 use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
 use super::units::{Feed, StreamFeed};
-use super::{Made, Transfer, landed, parted, piece, plan, whole};
+use super::{Made, Transfer, condition, landed, parted, piece, plan, whole};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::local::{self, LocalStream};
-use crate::remote::{Body, LastPart, PartProfile};
+use crate::remote::{Body, LastPart, PartProfile, WriteWay};
 use crate::sink::file::target::storage_error;
 
 /// Bytes that go to a temporary file at once.
@@ -215,9 +215,10 @@ pub(super) async fn upload(transfer: &Arc<Transfer>, stream: SourceStream) -> Re
     let parts = profile.parts.filter(|parts| parts.last == LastPart::Alone);
     let Some(parts) = parts else { return Err(no_length(transfer)) };
     let first = first_part_bytes(transfer, &parts)?;
-    landed::check_precondition(transfer, &transfer.options.write.precondition).await?;
+    condition::check(transfer, &transfer.options.write.precondition).await?;
     let (permit, part, stream) = read(transfer, stream, first, algorithm).await?;
     if part.is_last {
+        condition::prove(transfer, WriteWay::Put).await?;
         let options = landed::marked(&transfer.options.write)?;
         let frames = Arc::clone(&part.frames);
         let payload = |sending: &_| {

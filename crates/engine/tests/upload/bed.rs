@@ -44,6 +44,13 @@ impl Bed {
         client(&self.server, self.flavour, &self.folder)
     }
 
+    /// The same with a client that trusts the server to keep conditions, so that the only requests
+    /// are those of the upload.
+    pub(crate) fn trusting(self) -> Self {
+        let client = client_with(&self.server, self.flavour, &self.folder, true);
+        Self { client, ..self }
+    }
+
     pub(crate) fn path(&self) -> &'static str {
         match self.flavour {
             Flavour::Azure => "/account/bucket/a/blob.bin",
@@ -103,12 +110,25 @@ impl Bed {
 }
 
 fn client(server: &Server, flavour: Flavour, folder: &tempfile::TempDir) -> Client {
+    client_with(server, flavour, folder, false)
+}
+
+fn client_with(
+    server: &Server,
+    flavour: Flavour,
+    folder: &tempfile::TempDir,
+    trust_conditions: bool,
+) -> Client {
     let endpoint = match flavour {
         Flavour::Azure => format!("{}/account", server.endpoint()),
         _ => server.endpoint(),
     };
-    let remote =
-        RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
+    let remote = RemoteOptions {
+        endpoint: Some(endpoint),
+        anonymous: true,
+        trust_conditions,
+        ..RemoteOptions::default()
+    };
     let retry = RetryPolicy {
         delay_ms_min: 1,
         delay_ms_max: 5,

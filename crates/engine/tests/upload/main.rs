@@ -7,7 +7,8 @@
 //! | a lost response is resolved by looking | `faults` |
 //! | damage and lies are found | `faults` |
 //! | an interrupted upload goes on with what is stored | `resume` |
-//! | of many writers with a condition one wins | `conditions` |
+//! | of many writers with a condition one wins, at every remote | `conditions`, `many` |
+//! | a service that does not keep a condition is refused, and gets nothing of the user's | `proof` |
 //! | a source that changes makes no blob | `sources` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -15,6 +16,8 @@
 mod bed;
 mod conditions;
 mod faults;
+mod many;
+mod proof;
 mod resume;
 mod sizes;
 mod sources;

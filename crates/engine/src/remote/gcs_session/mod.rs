@@ -141,7 +141,7 @@ impl Write for GcsWriter {
         if self.has_no_xml() {
             return self.put_simply(blob, payload, options).await;
         }
-        match self.xml.send_put(blob, payload, options).await? {
+        match self.xml.send_put(blob, payload, options, None).await? {
             Ok(answer) => Ok(self.xml.written(&answer)),
             Err(refusal) if self.is_not_xml(&refusal) => {
                 self.put_simply(blob, payload, options).await

@@ -5,6 +5,8 @@
 //! | `dialect` | the header names of the two services |
 //! | `document` | the XML documents |
 //! | `refused` | what a refused write means |
+//! | `proved` | which conditions the service keeps when writers race |
+//! | `race` | the race that proves it |
 //! | `multipart` | an upload in parts |
 //! | `unfinished` | the list of unfinished uploads |
 //! | `copying` | a copy within the bucket |
@@ -19,6 +21,8 @@ mod dialect;
 mod document;
 mod listing;
 mod multipart;
+mod proved;
+mod race;
 mod refused;
 mod unfinished;
 
@@ -29,13 +33,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
 pub(super) use self::dialect::XmlDialect;
+use self::proved::ProvedConditions;
 use super::accepted_checksums::AcceptedChecksums;
-use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
+use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal, Runner};
 use super::response;
 use super::write::{
     CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
     Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
-    WriteProfile, Written,
+    WriteProfile, WriteWay, Written,
 };
 use super::{PageToken, Version};
 use crate::budget::Budget;
@@ -52,11 +57,19 @@ pub(super) struct XmlWriter {
     client: ObjectClient,
     dialect: XmlDialect,
     accepted: Arc<AcceptedChecksums>,
+    proved: Arc<ProvedConditions>,
 }
 
 impl XmlWriter {
     pub(super) fn new(client: ObjectClient, dialect: XmlDialect) -> Self {
-        Self { client, dialect, accepted: Arc::new(AcceptedChecksums::new(dialect.checksums())) }
+        let accepted = Arc::new(AcceptedChecksums::new(dialect.checksums()));
+        Self { client, dialect, accepted, proved: Arc::default() }
+    }
+
+    /// Trusts that the service keeps conditions when writers race.
+    #[cfg(feature = "s3")]
+    pub(super) fn trusting(self) -> Self {
+        Self { proved: Arc::new(ProvedConditions::trusted()), ..self }
     }
 
     #[cfg(feature = "gcs")]
@@ -160,18 +173,20 @@ impl XmlWriter {
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
-    /// Sends a whole blob.
+    /// Sends a whole blob, as one of a race if there is one.
     pub(super) async fn send_put(
         &self,
         blob: &str,
         payload: &Payload,
         options: &WriteOptions,
+        runner: Option<&Runner>,
     ) -> Result<std::result::Result<ObjectAnswer, Refusal>> {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.checksum(blob, payload.checksum())?)
-            .payload(payload);
+            .payload(payload)
+            .in_race(runner);
         Ok(self.client.send(&request).await)
     }
 
@@ -233,8 +248,17 @@ impl Write for XmlWriter {
         }
     }
 
+    async fn prove(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        way: WriteWay,
+    ) -> Result<Option<String>> {
+        self.proved.prove(self, blob, options, way).await
+    }
+
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written> {
-        match self.send_put(blob, payload, options).await? {
+        match self.send_put(blob, payload, options, None).await? {
             Ok(answer) => Ok(self.written(&answer)),
             Err(refusal) => Err(self.refused_payload(blob, options, payload, refusal)),
         }
