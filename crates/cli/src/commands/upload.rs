@@ -16,6 +16,7 @@ use crate::progress::{Display, Followed};
 use crate::redact;
 use crate::report::{self, Done};
 use crate::session::Session;
+use crate::size;
 use crate::standard;
 
 /// The schemes of remotes that are written by name.
@@ -42,6 +43,12 @@ struct Put {
 }
 
 impl Put {
+    /// Whether the source is standard input, and not a file that standard input was redirected from.
+    fn is_input(&self) -> bool {
+        let is_file = || std::fs::metadata(INPUT_PATH).is_ok_and(|found| found.is_file());
+        matches!(&self.from, From::File(path) if path == Path::new(INPUT_PATH)) && !is_file()
+    }
+
     /// The source in reports.
     fn source(&self) -> String {
         match &self.from {
@@ -115,6 +122,16 @@ async fn store(
     let upload = client.upload(source, &put.to);
     let upload = args.transfer.upload_to(put.to.display(), upload)?;
     let upload = args.upload.upload(&put.to, upload)?;
+    if put.is_input()
+        && !session.output.quiet
+        && let Some(max) = upload.stream_bytes_max()?
+    {
+        let line = format!(
+            "standard input: at most {} fit; --expected-size chooses longer parts",
+            size::human(max)
+        );
+        session.console.line(&line);
+    }
     upload.progress(blob.progress()).cancel(session.cancel.clone()).await
 }
 

@@ -18,6 +18,8 @@
 //! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
 //! kinds of version into preconditions, and refuses the other kinds.
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod blob_headers;
 #[cfg(feature = "_transport")]
 mod by_url;
 mod delete;

@@ -34,7 +34,7 @@ use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{List, RemoteOptions, Selection, Write, s3_profile};
+use super::{List, RemoteOptions, Selection, Write, blob_headers, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
@@ -219,7 +219,7 @@ impl Bucket {
         unsigned: &HeaderMap,
     ) -> Abilities {
         let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
-        let mut headers = self.headers.clone();
+        let (mut headers, of_blobs) = blob_headers::split(self.headers.clone());
         headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let authorize = S3Authorize {
@@ -237,7 +237,7 @@ impl Bucket {
         let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
             .with_headers(unsigned.clone())
             .keyed(self.keyed);
-        let writer = XmlWriter::new(client, XmlDialect::S3);
+        let writer = XmlWriter::new(client, XmlDialect::S3).describing(of_blobs);
         let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),

@@ -80,6 +80,7 @@ pub(crate) async fn by_provider(
         form: Form::Copied,
         chunks: None,
         notes: transfer.take_notes(),
+        source_bytes: None,
         mirrors: Vec::new(),
         memory: None,
     }))

@@ -6,6 +6,7 @@
 //! | `source` | where the bytes come from |
 //! | `file` | a file that is read by position, and watched for changes |
 //! | `stream` | a stream, read part by part into memory |
+//! | `encode` | a source is compressed on the way |
 //! | `piece` | the payload of a range: read once for its checksum, once to be sent, and compared |
 //! | `plan` | the lengths of the parts |
 //! | `sums` | the checksums of the parts and of the whole |
@@ -27,6 +28,7 @@
 
 mod condition;
 pub(crate) mod copying;
+mod encode;
 mod file;
 mod journal;
 mod landed;
@@ -43,13 +45,15 @@ mod sums;
 mod units;
 mod whole;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
+pub use self::encode::ContentCoding;
 pub use self::options::OnFailure;
 pub(crate) use self::options::UploadOptions;
 pub(crate) use self::plan::stream_bytes_max;
@@ -125,8 +129,10 @@ pub(crate) async fn upload(
     .await
 }
 
-async fn run(target: Location, source: UploadSource, options: UploadOptions) -> Result<Report> {
+async fn run(target: Location, source: UploadSource, mut options: UploadOptions) -> Result<Report> {
     let start = Instant::now();
+    let path = source.as_path().map(Path::to_owned);
+    encode::describe(path, &mut options).await?;
     let progress = Arc::clone(&options.progress);
     let stats = progress.call_stats();
     let calls = Calls {
@@ -138,7 +144,7 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         target: target.display().into(),
         stats: Arc::clone(&stats),
     };
-    let transfer = Arc::new(Transfer {
+    let mut transfer = Transfer {
         calls,
         budget: options.budget.clone(),
         progress,
@@ -147,9 +153,13 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         notes: Mutex::default(),
         target,
         options,
-    });
+    };
     condition::refuse_early(&transfer)?;
+    encode::adapt(&mut transfer)?;
+    let transfer = Arc::new(transfer);
+    let (coding, taken) = (transfer.options.coding, Arc::new(AtomicU64::new(0)));
     let opened = OpenedSource::open(source, &transfer.options).await?;
+    let opened = encode::encoded(opened, coding, &taken)?;
     transfer.progress.expect(opened.len());
     let made = transfer.make(opened).await?;
     let (verified, info) = transfer.prove(&made).await?;
@@ -169,6 +179,7 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         form: if made.parts > 1 { Form::Parts } else { Form::Whole },
         chunks: None,
         notes,
+        source_bytes: coding.map(|_| taken.load(Ordering::Relaxed)),
         mirrors: Vec::new(),
         memory: None,
     })

@@ -14,6 +14,7 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
+use super::encode::EncodedStream;
 use super::file::UploadFile;
 use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
@@ -39,6 +40,7 @@ enum Kind {
     Local { stream: LocalStream, name: Arc<str>, cancel: CancellationToken },
     Body { body: Body, rest: Bytes },
     Reader(Box<dyn AsyncRead + Send + Unpin>),
+    Encoded { stream: EncodedStream, rest: Bytes },
 }
 
 impl fmt::Debug for SourceStream {
@@ -75,6 +77,18 @@ impl SourceStream {
         Self(Kind::Reader(reader))
     }
 
+    pub(super) fn of_encoded(stream: EncodedStream) -> Self {
+        Self(Kind::Encoded { stream, rest: Bytes::new() })
+    }
+
+    /// Bytes that the stream itself holds while a part is read.
+    fn held_bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Encoded { stream, .. } => stream.held_bytes(),
+            Kind::Local { .. } | Kind::Body { .. } | Kind::Reader(_) => 0,
+        }
+    }
+
     /// Reads the next bytes; none at the end.
     async fn frame(&mut self, max: usize) -> Result<Bytes> {
         match &mut self.0 {
@@ -98,6 +112,12 @@ impl SourceStream {
                     }
                 }
                 Ok(frame.freeze())
+            }
+            Kind::Encoded { stream, rest } => {
+                if rest.is_empty() {
+                    *rest = stream.next().await?.unwrap_or_default();
+                }
+                Ok(rest.split_to(rest.len().min(max)))
             }
             Kind::Local { .. } => Ok(Bytes::new()),
         }
@@ -252,7 +272,7 @@ pub(super) async fn read(
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<(BytesPermit, HeldPart, SourceStream)> {
     let reading = async {
-        let mut permit = transfer.budget.bytes(len).await;
+        let mut permit = transfer.budget.bytes(len.saturating_add(stream.held_bytes())).await;
         let (part, stream) = stream.part(len, algorithm).await?;
         permit.shrink(part.len());
         Ok((permit, part, stream))

@@ -47,7 +47,12 @@ impl Bed {
     /// The same with a client that trusts the server to keep conditions, so that the only requests
     /// are those of the upload.
     pub(crate) fn trusting(self) -> Self {
-        let client = client_with(&self.server, self.flavour, &self.folder, true);
+        self.with_remote(|options| options.trust_conditions = true)
+    }
+
+    /// The same with a client whose remotes have other options.
+    pub(crate) fn with_remote(self, change: impl FnOnce(&mut RemoteOptions)) -> Self {
+        let client = client_with(&self.server, self.flavour, &self.folder, change);
         Self { client, ..self }
     }
 
@@ -110,25 +115,22 @@ impl Bed {
 }
 
 fn client(server: &Server, flavour: Flavour, folder: &tempfile::TempDir) -> Client {
-    client_with(server, flavour, folder, false)
+    client_with(server, flavour, folder, |_| ())
 }
 
 fn client_with(
     server: &Server,
     flavour: Flavour,
     folder: &tempfile::TempDir,
-    trust_conditions: bool,
+    change: impl FnOnce(&mut RemoteOptions),
 ) -> Client {
     let endpoint = match flavour {
         Flavour::Azure => format!("{}/account", server.endpoint()),
         _ => server.endpoint(),
     };
-    let remote = RemoteOptions {
-        endpoint: Some(endpoint),
-        anonymous: true,
-        trust_conditions,
-        ..RemoteOptions::default()
-    };
+    let mut remote =
+        RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
+    change(&mut remote);
     let retry = RetryPolicy {
         delay_ms_min: 1,
         delay_ms_max: 5,

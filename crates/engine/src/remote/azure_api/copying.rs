@@ -29,6 +29,10 @@ impl AzureWriter {
     ) -> Result<Written> {
         self.check_name(blob)?;
         self.check_name(&source.blob)?;
+        if !self.of_blobs.is_empty() || !options.headers.is_empty() {
+            let message = "the service's own copy has the headers of its source";
+            return Err(self.error(ErrorKind::Unsupported, blob, message));
+        }
         let mut headers = self.metadata(blob, options)?;
         let description = self.description(blob, options)?;
         let is_described = !headers.is_empty();

@@ -61,6 +61,8 @@ pub(super) struct AzureWriter {
     /// The customer's key, for requests that need it.
     encryption: HeaderMap,
     accepted: Arc<AcceptedChecksums>,
+    /// Describe each new blob, in addition to the options of its write.
+    of_blobs: HeaderMap,
 }
 
 impl AzureWriter {
@@ -71,7 +73,12 @@ impl AzureWriter {
         encryption: HeaderMap,
     ) -> Self {
         let accepted = Arc::new(AcceptedChecksums::new(CHECKSUMS).or_failing());
-        Self { client, authorize, encryption, accepted }
+        Self { client, authorize, encryption, accepted, of_blobs: HeaderMap::new() }
+    }
+
+    /// Adds these headers to the description of each new blob.
+    pub(super) fn describing(self, of_blobs: HeaderMap) -> Self {
+        Self { of_blobs, ..self }
     }
 
     fn error(&self, kind: ErrorKind, blob: &str, message: impl Into<String>) -> Error {

@@ -9,6 +9,16 @@ use crate::remote::Version;
 use crate::remote::object_client::{ObjectAnswer, ObjectRequest, Refusal, encoded};
 use crate::remote::write::{CopySource, WriteOptions, Written};
 
+/// Headers that a copy takes only in place of the source's whole description.
+const DESCRIBING: [&str; 6] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+];
+
 impl XmlWriter {
     pub(super) async fn copy_object(
         &self,
@@ -31,7 +41,8 @@ impl XmlWriter {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
-            .headers(self.source(source)?);
+            .headers(self.source(source)?)
+            .headers(self.directives(options));
         Ok(self.client.send(&request).await)
     }
 
@@ -65,6 +76,30 @@ impl XmlWriter {
         written.version =
             written.version.or_else(|| made.etag.as_deref().and_then(Version::from_etag));
         Ok(written)
+    }
+
+    /// The headers by which the copy has the caller's description or tags in place of the source's.
+    fn directives(&self, options: &WriteOptions) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let (description, tags) = match self.dialect {
+            XmlDialect::S3 => ("x-amz-metadata-directive", Some("x-amz-tagging-directive")),
+            XmlDialect::Gcs => ("x-goog-metadata-directive", None),
+        };
+        let own = options.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
+        let common = self.of_blobs.keys().map(|name| name.as_str().to_owned());
+        let is_described =
+            |name: &str| DESCRIBING.contains(&name) || name.starts_with(self.dialect.metadata());
+        let replaces = HeaderValue::from_static("REPLACE");
+        if options.cache_control.is_some()
+            || !options.metadata.is_empty()
+            || own.chain(common).any(|name| is_described(&name))
+        {
+            headers.insert(description, replaces.clone());
+        }
+        if let Some(tags) = tags.filter(|_| !options.tags.is_empty()) {
+            headers.insert(tags, replaces);
+        }
+        headers
     }
 
     /// The headers that name the source of a copy.

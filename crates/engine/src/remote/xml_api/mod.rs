@@ -58,12 +58,19 @@ pub(super) struct XmlWriter {
     dialect: XmlDialect,
     accepted: Arc<AcceptedChecksums>,
     proved: Arc<ProvedConditions>,
+    /// Describe each new object, in addition to the options of its write.
+    of_blobs: HeaderMap,
 }
 
 impl XmlWriter {
     pub(super) fn new(client: ObjectClient, dialect: XmlDialect) -> Self {
         let accepted = Arc::new(AcceptedChecksums::new(dialect.checksums()));
-        Self { client, dialect, accepted, proved: Arc::default() }
+        Self { client, dialect, accepted, proved: Arc::default(), of_blobs: HeaderMap::new() }
+    }
+
+    /// Adds these headers to the description of each new object.
+    pub(super) fn describing(self, of_blobs: HeaderMap) -> Self {
+        Self { of_blobs, ..self }
     }
 
     /// Trusts that the service keeps conditions when writers race.
@@ -124,6 +131,9 @@ impl XmlWriter {
         }
         for (name, value) in &options.headers {
             add(name, value)?;
+        }
+        for (name, value) in &self.of_blobs {
+            headers.insert(name, value.clone());
         }
         Ok(headers)
     }
