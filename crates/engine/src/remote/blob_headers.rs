@@ -52,6 +52,12 @@ pub(super) fn split(headers: HeaderMap) -> (HeaderMap, HeaderMap) {
     (of_requests, of_blobs)
 }
 
+/// The fields as names and values; they are visible ASCII.
+pub(super) fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 //! | a lost response is resolved by looking | `faults` |
 //! | damage and lies are found | `faults` |
 //! | an interrupted upload goes on with what is stored | `resume` |
+//! | a copy is its source, described as its source | `copies` |
 //! | of many writers with a condition one wins, at every remote | `conditions`, `many` |
 //! | a service that does not keep a condition is refused, and gets nothing of the user's | `proof` |
 //! | a source that changes makes no blob | `sources` |
@@ -18,6 +19,7 @@
 mod bed;
 mod compressed;
 mod conditions;
+mod copies;
 mod faults;
 mod headers;
 mod many;

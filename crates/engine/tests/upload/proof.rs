@@ -149,7 +149,7 @@ async fn a_race_with_a_lost_response_is_run_again() {
 #[tokio::test]
 async fn a_copy_is_not_the_services_own_where_that_ignores_conditions() {
     for (preconditions, form) in
-        [(Preconditions::Kept, Form::Copied), (Preconditions::IgnoredAtCopy, Form::Whole)]
+        [(Preconditions::Kept, Form::Copied), (Preconditions::IgnoredAtComplete, Form::Whole)]
     {
         let bed = bed(preconditions).await;
         bed.server.put("/bucket/a/source", Blob::new("the source"));

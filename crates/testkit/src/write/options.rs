@@ -96,8 +96,6 @@ pub enum Preconditions {
     Ignored,
     /// They are ignored when an upload in parts is completed.
     IgnoredAtComplete,
-    /// They are ignored when S3 copies an object.
-    IgnoredAtCopy,
     /// They are evaluated before the write, so that two writers at once can both succeed. A write
     /// with a precondition waits up to a second for another one at its path, so that a race is won
     /// twice in every run. One after the other, writers see the right answers.

@@ -40,8 +40,6 @@ pub(crate) enum Moment {
     Put,
     /// When an upload in parts is completed.
     Complete,
-    /// At a copy that the store makes.
-    Copy,
 }
 
 impl Condition {
@@ -112,15 +110,8 @@ impl Condition {
         moment: Moment,
     ) -> Result<Self, Stop> {
         match (call.options().preconditions, moment) {
-            (Preconditions::Ignored, _)
-            | (Preconditions::IgnoredAtComplete, Moment::Complete)
-            | (Preconditions::IgnoredAtCopy, Moment::Copy) => Ok(Self::default()),
-            (
-                Preconditions::Kept
-                | Preconditions::IgnoredAtComplete
-                | Preconditions::IgnoredAtCopy,
-                _,
-            ) => Ok(self),
+            (Preconditions::Kept, _) | (Preconditions::IgnoredAtComplete, Moment::Put) => Ok(self),
+            (Preconditions::Ignored | Preconditions::IgnoredAtComplete, _) => Ok(Self::default()),
             (Preconditions::Racing, _) if self.is_any() => {
                 let there = call.origin.store.find(path, &crate::store::Selector::Latest);
                 self.check(call.origin.options.flavour, there.as_ref())?;

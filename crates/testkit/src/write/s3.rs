@@ -200,7 +200,7 @@ async fn copy(call: &mut Call<'_>) -> Outcome {
     call.body.drop_rest().await?;
     let flavour = call.origin.options.flavour;
     let path = call.path();
-    let condition = Condition::of(call)?.settle(call, path, Moment::Copy).await?;
+    let condition = Condition::of(call)?.settle(call, path, Moment::Put).await?;
     let blob = source(call)?;
     if blob.len_bytes() > call.options().put_bytes_max {
         let message = "The specified copy source is larger than the maximum allowable size for a \

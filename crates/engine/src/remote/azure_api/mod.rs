@@ -35,11 +35,11 @@ use super::azure_authorize::AzureAuthorize;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response::{self, Dialect};
 use super::write::{
-    CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
     Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
     WriteProfile, Written,
 };
-use super::{PageToken, Version, key};
+use super::{PageToken, Version, blob_headers, key};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -185,6 +185,10 @@ fn little_endian(checksum: &Checksum) -> String {
 
 #[async_trait]
 impl Write for AzureWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        blob_headers::pairs(&self.of_blobs)
+    }
+
     fn write_profile(&self, _precondition: &Precondition) -> WriteProfile {
         let checksums: Vec<ChecksumAlgorithm> = self.accepted.now().into_iter().collect();
         let parts = PartProfile {
@@ -205,7 +209,10 @@ impl Write for AzureWriter {
             absent: Guarantee::Atomic,
             version: Guarantee::Atomic,
             copy_bytes_max: Some(blob_bytes_max),
+            copy_describes: false,
+            copy_guarantee: Guarantee::Atomic,
             keeps_metadata: true,
+            metadata_is_identifiers: true,
         }
     }
 
@@ -281,6 +288,10 @@ impl Write for AzureWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.client.bucket())
     }
 
     async fn copy(

@@ -26,6 +26,7 @@ mod race;
 mod refused;
 mod unfinished;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -36,13 +37,13 @@ pub(super) use self::dialect::XmlDialect;
 use self::proved::ProvedConditions;
 use super::accepted_checksums::AcceptedChecksums;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal, Runner};
-use super::response;
 use super::write::{
-    CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
-    Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
-    WriteProfile, WriteWay, Written,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
+    Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write,
+    WriteOptions, WriteProfile, WriteWay, Written,
 };
 use super::{PageToken, Version};
+use super::{blob_headers, response};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -228,6 +229,10 @@ fn verifiable(checksums: Vec<StoredChecksum>) -> Vec<StoredChecksum> {
 
 #[async_trait]
 impl Write for XmlWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        blob_headers::pairs(&self.of_blobs)
+    }
+
     fn write_profile(&self, precondition: &Precondition) -> WriteProfile {
         let checksums: Vec<ChecksumAlgorithm> = self.accepted.now().into_iter().collect();
         let whole = |algorithm: &ChecksumAlgorithm| self.dialect.verifies_whole(*algorithm);
@@ -241,6 +246,7 @@ impl Write for XmlWriter {
             last: LastPart::Alone,
             checksums: checksums.clone(),
             whole_checksums,
+            copies: self.dialect == XmlDialect::S3,
             ..PartProfile::any()
         };
         // Google checks no condition at any request of a multipart upload.
@@ -254,7 +260,15 @@ impl Write for XmlWriter {
             absent: Guarantee::Atomic,
             version: Guarantee::Atomic,
             copy_bytes_max: Some(self.dialect.copy_bytes_max()),
+            copy_describes: true,
+            // Few imitations of S3 know conditions on a copy; most ignore them. A copy in parts has
+            // them where every upload in parts has them.
+            copy_guarantee: match self.dialect {
+                XmlDialect::S3 => Guarantee::None,
+                XmlDialect::Gcs => Guarantee::Atomic,
+            },
             keeps_metadata: true,
+            metadata_is_identifiers: false,
         }
     }
 
@@ -325,6 +339,20 @@ impl Write for XmlWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.client.bucket())
+    }
+
+    async fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart> {
+        self.copy_range(upload, number, source, range).await
     }
 
     async fn copy(

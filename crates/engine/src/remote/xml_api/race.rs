@@ -21,8 +21,8 @@ use super::{XmlWriter, multipart};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::object_client::{Refusal, Runner, StartingLine};
 use crate::remote::write::{
-    CompleteRequest, CopySource, PartNumber, Payload, Precondition, Upload, UploadPart, Write,
-    WriteOptions, WriteWay,
+    CompleteRequest, PartNumber, Payload, Precondition, Upload, UploadPart, Write, WriteOptions,
+    WriteWay,
 };
 use crate::remote::{DeleteRequest, Version};
 
@@ -115,7 +115,6 @@ impl<'a> Race<'a> {
         let what = match self.way {
             WriteWay::Put => "concurrent writers",
             WriteWay::Parts => "concurrent uploads in parts",
-            WriteWay::Copy => "concurrent copies",
         };
         let won = if won == 0 { "none".to_owned() } else { won.to_string() };
         format!("{won} of {WRITERS} {what} with {header} were told that they {success}")
@@ -155,7 +154,6 @@ impl<'a> Race<'a> {
         match self.way {
             WriteWay::Put => self.race_puts(&blob, &options).await,
             WriteWay::Parts => self.race_parts(&blob, &options).await,
-            WriteWay::Copy => self.race_copies(&blob, &options).await,
         }
     }
 
@@ -232,34 +230,6 @@ impl<'a> Race<'a> {
             Err(refusal) => {
                 Outcome::Failed(self.writer.refused(&upload.blob, &upload.options, refusal))
             }
-        })
-    }
-
-    /// A copy has no body, so nothing holds the requests back.
-    async fn race_copies(&mut self, blob: &str, options: &WriteOptions) -> Result<Vec<Outcome>> {
-        let source = self.probe()?;
-        let bytes = payload(0, self.writer.accepted.now());
-        self.writer.put(&source, &bytes, &self.options).await?;
-        let source = CopySource { blob: source, version: None };
-        let copies = (0..WRITERS).map(|_| self.copy(&source, blob, options));
-        join_all(copies).await.into_iter().collect()
-    }
-
-    async fn copy(
-        &self,
-        source: &CopySource,
-        blob: &str,
-        options: &WriteOptions,
-    ) -> Result<Outcome> {
-        let client = &self.writer.client;
-        let refusal = match self.writer.send_copy(source, blob, options).await? {
-            Ok(answer) => client.refusal_in_body(&answer, Operation::Write, blob),
-            Err(refusal) => Some(refusal),
-        };
-        Ok(match refusal {
-            None => Outcome::Won,
-            Some(refusal) if is_lost(&refusal) => Outcome::Lost,
-            Some(refusal) => Outcome::Failed(self.writer.refused(blob, options, refusal)),
         })
     }
 
