@@ -80,5 +80,6 @@ mod store;
 mod terminal;
 mod token_service;
 mod upload;
+mod upload_described;
 mod upload_killed;
 mod usage;

@@ -34,7 +34,7 @@ use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{List, RemoteOptions, Selection, Write, s3_profile};
+use super::{List, RemoteOptions, Selection, Write, blob_headers, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
@@ -83,8 +83,15 @@ pub(super) fn connect(
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
     let (transport, is_signed) = (transport.clone(), credentials.is_some());
-    let prefix_owned = prefix.to_owned();
-    let bucket = Bucket { builder, headers, prefix: prefix_owned, keyed, is_signed, transport };
+    let bucket = Bucket {
+        builder,
+        headers,
+        prefix: prefix.to_owned(),
+        keyed,
+        is_signed,
+        trusts_conditions: options.trust_conditions,
+        transport,
+    };
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -148,6 +155,7 @@ struct Bucket {
     prefix: String,
     keyed: bool,
     is_signed: bool,
+    trusts_conditions: bool,
     transport: Transport,
 }
 
@@ -211,7 +219,7 @@ impl Bucket {
         unsigned: &HeaderMap,
     ) -> Abilities {
         let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
-        let mut headers = self.headers.clone();
+        let (mut headers, of_blobs) = blob_headers::split(self.headers.clone());
         headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let authorize = S3Authorize {
@@ -229,7 +237,8 @@ impl Bucket {
         let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
             .with_headers(unsigned.clone())
             .keyed(self.keyed);
-        let writer = Arc::new(XmlWriter::new(client, XmlDialect::S3));
+        let writer = XmlWriter::new(client, XmlDialect::S3).describing(of_blobs);
+        let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
