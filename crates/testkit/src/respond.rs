@@ -104,11 +104,13 @@ pub(crate) struct Refusal {
     body: Option<String>,
     /// Added to the message of the error document.
     about: Option<String>,
+    /// The storage class of the object, which S3 names in its error document.
+    class: Option<&'static str>,
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self { problem, fields: Vec::new(), body: None, about: None }
+        Self { problem, fields: Vec::new(), body: None, about: None, class: None }
     }
 }
 
@@ -121,6 +123,11 @@ impl Refusal {
     /// Names what the refusal is about, such as a field of the request, in the error document.
     pub(crate) fn about(mut self, text: impl Into<String>) -> Self {
         self.about = Some(text.into());
+        self
+    }
+
+    fn in_class(mut self, class: &'static str) -> Self {
+        self.class = Some(class);
         self
     }
 
@@ -139,6 +146,10 @@ impl Refusal {
         let mut document = dialect.document(self.problem, request);
         if let Some(about) = &self.about {
             document.body = document.body.replace("</Message>", &format!(": {about}</Message>"));
+        }
+        if let Some(class) = self.class {
+            let named = format!("</Message><StorageClass>{class}</StorageClass>");
+            document.body = document.body.replace("</Message>", &named);
         }
         head.add("Content-Type", document.content_type);
         if let Some((name, code)) = document.field {
@@ -181,6 +192,9 @@ async fn decide(
     }
     let validators = validators(origin, &blob);
     check(origin, request, &blob, &validators)?;
+    if !request.is_head() {
+        archived(origin, &blob)?;
+    }
     if let (Some(number), Some(uploaded)) = (dialect.part_number(request), &blob.uploaded) {
         let number = number.parse().ok().and_then(|number: usize| number.checked_sub(1));
         let Some(part) = number.and_then(|index| uploaded.parts.get(index).cloned()) else {
@@ -255,6 +269,14 @@ fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
         Problem::NoSuchVersion
     } else {
         Problem::NoSuchKey
+    }
+}
+
+/// Refuses the bytes of a blob that is in an archive.
+pub(crate) fn archived(origin: &Origin, blob: &Blob) -> Result<(), Refusal> {
+    match (blob.archive, origin.dialect.archive_problem()) {
+        (Some(class), Some(coded)) => Err(Refusal::from(Problem::Coded(coded)).in_class(class)),
+        _ => Ok(()),
     }
 }
 

@@ -112,6 +112,16 @@ impl Server {
         self.blob(path).map(|blob| Stored::of(&blob))
     }
 
+    /// The region or the location that a bucket such as `/bucket` was made in, if its maker named one.
+    pub fn region_of_bucket(&self, bucket: &str) -> Option<String> {
+        self.origin.store.region_of(&format!("{bucket}/"))
+    }
+
+    /// Whether there is a bucket such as `/bucket`.
+    pub fn has_bucket(&self, bucket: &str) -> bool {
+        self.origin.store.has_below(&format!("{bucket}/"))
+    }
+
     /// Path and id of each upload that is neither complete nor aborted: uploads in parts, and
     /// resumable sessions of GCS. A blob of Azure with uncommitted blocks has no id.
     pub fn unfinished_uploads(&self) -> Vec<(String, String)> {

@@ -12,14 +12,17 @@ use object_store::{ClientOptions, ObjectStore};
 
 use super::azure_api::{AzureWriter, VERSION};
 use super::azure_authorize::AzureAuthorize;
+use super::azure_presign::AzureSigners;
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
-use super::object::{Abilities, ObjectRemote};
+use super::object::ObjectRemote;
+use super::object_abilities::Abilities;
 use super::object_client::{Authorize, ObjectClient};
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write};
+use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
 
@@ -79,6 +82,16 @@ pub(super) fn connect(
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
+    let presign = Arc::new(ObjectPresigner {
+        dialect: Dialect::Azure,
+        prefix: prefix.to_owned(),
+        find: Box::new(AzureSigners {
+            builder: builder.clone(),
+            prefix: prefix.to_owned(),
+            credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+            keyed,
+        }),
+    });
     let mut signed_headers = headers.clone();
     signed_headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
     let authorize = Arc::new(AzureAuthorize {
@@ -100,7 +113,9 @@ pub(super) fn connect(
         .with_abilities(Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
-            delete: Some(writer as Arc<dyn Delete>),
+            delete: Some(Arc::clone(&writer) as Arc<dyn Delete>),
+            presign: Some(presign),
+            buckets: Some(writer as Arc<dyn Buckets>),
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(keyed))
@@ -159,7 +174,7 @@ fn credentials(
     Renewable::new(find).map(Arc::new)
 }
 
-fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
+pub(super) fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
     builder.build().map_err(|error| {
         let message = "the settings cannot be used";
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message)

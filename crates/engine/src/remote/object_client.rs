@@ -28,6 +28,7 @@ pub(super) use self::request::ObjectRequest;
 pub(super) use self::request::encoded;
 #[cfg(feature = "gcs")]
 pub(super) use self::request::{OtherAddress, Secret};
+use super::archive::Archived;
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
@@ -111,6 +112,12 @@ impl Refusal {
     pub(super) fn code(&self) -> &str {
         self.code.as_deref().unwrap_or_default()
     }
+
+    /// What the refusal says of an archive. The error names the blob of the request, and in a copy
+    /// the source is the one in the archive.
+    pub(super) fn archived(&self) -> Option<Archived> {
+        Archived::of(self.code(), &self.text)
+    }
 }
 
 impl From<Error> for Refusal {
@@ -165,11 +172,17 @@ impl ObjectClient {
         self
     }
 
+    /// The same client at another address.
+    #[cfg(feature = "s3")]
+    pub(super) fn at(mut self, authorize: Arc<dyn Authorize>) -> Self {
+        self.authorize = authorize;
+        self
+    }
+
     pub(super) fn base(&self) -> &str {
         self.authorize.base()
     }
 
-    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }

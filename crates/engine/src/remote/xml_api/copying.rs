@@ -46,6 +46,12 @@ impl XmlWriter {
             let changed = "the source has another version";
             return self.invalid(&source.blob, changed).into_kind(ErrorKind::Changed);
         }
+        if let Some(archived) = refusal.archived() {
+            let target = self.client.target(&source.blob);
+            return archived
+                .error(Operation::Read, &target)
+                .caused_by(refusal.error.without_cause());
+        }
         self.refused(blob, options, refusal)
     }
 
