@@ -23,6 +23,8 @@ uploads_cases() {
   check 'uploads: --on-failure=abort leaves nothing' uploads_aborted
   check 'uploads: a wrong secret is no access' uploads_wrong_secret
   check 'presign: a URL to read fetches' presigned_get s3://uploads/presigned small
+  check 'presign: a URL to read fetches a name with odd characters' \
+    presigned_get 's3://uploads/pre signed+%41' small
   check 'presign: a URL to store stores' presigned_put s3://uploads/presigned-put large
   check 'presign: a URL to delete deletes' presigned_delete s3://uploads/presigned-delete
   check 'presign: a URL of another method is refused' presigned_other s3://uploads/presigned-other

@@ -102,15 +102,13 @@ pub(crate) struct Refusal {
     problem: Problem,
     fields: Vec<(&'static str, String)>,
     body: Option<String>,
-    /// Added to the message of the error document.
-    about: Option<String>,
-    /// The storage class of the object, which S3 names in its error document.
-    class: Option<&'static str>,
+    /// What takes the place of `</Message>` in the error document.
+    message_end: Option<String>,
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self { problem, fields: Vec::new(), body: None, about: None, class: None }
+        Self { problem, fields: Vec::new(), body: None, message_end: None }
     }
 }
 
@@ -122,12 +120,13 @@ impl Refusal {
 
     /// Names what the refusal is about, such as a field of the request, in the error document.
     pub(crate) fn about(mut self, text: impl Into<String>) -> Self {
-        self.about = Some(text.into());
+        self.message_end = Some(format!(": {}</Message>", text.into()));
         self
     }
 
+    /// Names the storage class of the object in the error document, as S3 does.
     fn in_class(mut self, class: &'static str) -> Self {
-        self.class = Some(class);
+        self.message_end = Some(format!("</Message><StorageClass>{class}</StorageClass>"));
         self
     }
 
@@ -144,12 +143,8 @@ impl Refusal {
             return Answer { head, body: Body::None };
         }
         let mut document = dialect.document(self.problem, request);
-        if let Some(about) = &self.about {
-            document.body = document.body.replace("</Message>", &format!(": {about}</Message>"));
-        }
-        if let Some(class) = self.class {
-            let named = format!("</Message><StorageClass>{class}</StorageClass>");
-            document.body = document.body.replace("</Message>", &named);
+        if let Some(end) = &self.message_end {
+            document.body = document.body.replace("</Message>", end);
         }
         head.add("Content-Type", document.content_type);
         if let Some((name, code)) = document.field {

@@ -9,7 +9,7 @@ use super::{
     call::{Call, Outcome, empty, refuse},
     gcs_resource::json_answer,
 };
-use crate::flavour::Problem;
+use crate::{flavour::Problem, respond::Answer};
 
 /// Whether a request makes or removes a bucket, so that it must not make one by itself.
 pub(crate) fn is_of_bucket(call: &Call<'_>) -> bool {
@@ -92,13 +92,13 @@ pub(crate) async fn make_gcs(call: &mut Call<'_>) -> Outcome {
 
 /// `GET /storage/v1/b?project=`: the buckets that were made here. One that only has blobs belongs to
 /// another project.
-pub(crate) fn list_gcs(call: &Call<'_>) -> Outcome {
+pub(crate) fn list_gcs(call: &Call<'_>) -> Answer {
     let prefix = call.parameter("prefix").unwrap_or_default();
     let made = call.origin.store.made_buckets();
     let names =
         made.iter().map(|path| path.trim_matches('/')).filter(|name| name.starts_with(prefix));
     let items: Vec<Value> = names.map(|name| json!({ "name": name })).collect();
-    Ok(json_answer(200, &json!({ "kind": "storage#buckets", "items": items })))
+    json_answer(200, &json!({ "kind": "storage#buckets", "items": items }))
 }
 
 /// `DELETE /storage/v1/b/BUCKET`

@@ -39,7 +39,7 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
     let path = call.path();
     let method = call.request.method.as_str();
     match method {
-        "GET" if path == BUCKETS => return buckets::list_gcs(call),
+        "GET" if path == BUCKETS => return Ok(buckets::list_gcs(call)),
         "POST" if path == BUCKETS => return buckets::make_gcs(call).await,
         "DELETE" => {
             if let Some(name) = path.strip_prefix(OBJECTS).filter(|name| !name.contains('/')) {
