@@ -35,29 +35,7 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let container = prefix.strip_prefix("az://").unwrap_or(prefix);
-    let mut builder = MicrosoftAzureBuilder::from_env();
-    if let Some(endpoint) = &options.endpoint {
-        let url = url::Url::parse(endpoint).map_err(|error| {
-            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
-        })?;
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
-        // An emulator's URL ends in the account's name; Azure's own URL begins with it.
-        let account = url.path().trim_matches('/');
-        if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
-            builder = builder.with_account(account);
-        }
-    }
-    if let (Ok(account), None) =
-        (std::env::var("AZURE_STORAGE_ACCOUNT"), std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"))
-    {
-        builder = builder.with_account(account);
-    }
-    if options.anonymous {
-        builder = builder.with_skip_signature(true);
-    }
-    if let Some(key) = &options.customer_key {
-        builder = builder.with_encryption_key(key.base64());
-    }
+    let builder = settings(options)?;
     // The environment can also set a key.
     let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
     if keyed {
@@ -119,6 +97,34 @@ pub(super) fn connect(
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(keyed))
+}
+
+/// The settings of the environment, with those of the caller in their place.
+fn settings(options: &RemoteOptions) -> Result<MicrosoftAzureBuilder> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    if let Some(endpoint) = &options.endpoint {
+        let url = url::Url::parse(endpoint).map_err(|error| {
+            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
+        })?;
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+        // An emulator's URL ends in the account's name; Azure's own URL begins with it.
+        let account = url.path().trim_matches('/');
+        if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
+            builder = builder.with_account(account);
+        }
+    }
+    if let (Ok(account), None) =
+        (std::env::var("AZURE_STORAGE_ACCOUNT"), std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"))
+    {
+        builder = builder.with_account(account);
+    }
+    if options.anonymous {
+        builder = builder.with_skip_signature(true);
+    }
+    if let Some(key) = &options.customer_key {
+        builder = builder.with_encryption_key(key.base64());
+    }
+    Ok(builder)
 }
 
 fn is_set(builder: &MicrosoftAzureBuilder, key: AzureConfigKey) -> bool {
