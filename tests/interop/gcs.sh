@@ -16,6 +16,7 @@ gcs_suite() {
   check 'gcs: stat shows the generation' gcs_shows_generation
   check "gcs: the library's suites for every remote that is written" keeps_promises_of_writers \
     gs://suites --deviations "$repository/crates/conformance/deviations/fake-gcs-server.json" -- python3 "$interop/gcs_client.py" "$gcs" suites
+  service_copies_cases gs
   export GOOGLE_CLOUD_PROJECT=mine
   check 'gcs: a bucket is made, full, empty and gone' bucket_life gs://made
   unset STORAGE_EMULATOR_HOST GOOGLE_CLOUD_PROJECT

@@ -86,13 +86,13 @@ pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: Feed) -> Resul
     ended(&job, outcome, false).await
 }
 
-async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
+pub(super) async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
     let (write, blob) = (transfer.write()?, &transfer.target.blob);
     let limit = transfer.calls.patience(0);
     transfer.calls.first(limit, |_| write.begin(blob, options)).await
 }
 
-fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
+pub(super) fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
     transfer.write()?.part_profile(upload).ok_or_else(|| {
         transfer.error(ErrorKind::Unsupported, "the remote takes no parts of this upload")
     })
@@ -243,7 +243,7 @@ async fn send_rest(
     transfer.once(len - at, &mut call).await
 }
 
-async fn commit(
+pub(super) async fn commit(
     job: &Job,
     len: u64,
     request: impl Fn(&SendProgress) -> CompleteRequest,
@@ -267,7 +267,7 @@ async fn commit(
 }
 
 /// Cleans up after the upload, and says what stays behind.
-async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> {
+pub(super) async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> {
     let error = match outcome {
         Ok(made) => {
             if let Some(journal) = &job.journal {
