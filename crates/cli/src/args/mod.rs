@@ -349,6 +349,7 @@ impl Command {
         let remote = match self {
             Self::Cp(args) | Self::Mv(args) => &args.remote,
             Self::Rm(args) => &args.remote,
+            Self::Uploads { command } => command.remote(),
             Self::Presign(args) => &args.remote,
             Self::Mb(args) => &args.remote,
             Self::Rb(args) => &args.remote,
@@ -373,6 +374,7 @@ impl Command {
             Self::Cat(args) => (args.transfer, args.remote) = (transfer, remote),
             Self::Stat(args) => args.remote = remote,
             Self::Rm(args) => args.remote = remote,
+            Self::Uploads { command } => command.set_remote(remote),
             Self::Presign(args) => args.remote = remote,
             Self::Mb(args) => args.remote = remote,
             Self::Rb(args) => args.remote = remote,
