@@ -117,6 +117,11 @@ impl Store {
         Some((path.clone(), versions.last()?.clone()))
     }
 
+    /// The path of every blob, in the order of bytes.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Makes a bucket that is there even without a blob.
     pub(crate) fn make_bucket(&self, path: &str) {
         self.buckets().entry(path.to_owned()).or_default();

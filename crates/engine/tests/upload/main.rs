@@ -10,13 +10,17 @@
 //! | a copy is its source, described as its source | `copies` |
 //! | of many writers with a condition one wins | `conditions` |
 //! | a source that changes makes no blob | `sources` |
+//! | a copy of a remote blob is right, or there is none | `between` |
+//! | every fault at every request of every way to send a blob | `matrix` |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod between;
 mod conditions;
 mod copies;
 mod faults;
+mod matrix;
 mod resume;
 mod sizes;
 mod sources;

@@ -161,6 +161,20 @@ impl XmlWriter {
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
+    /// Sends a request whose response has a body only as its description. A refusal can come in the
+    /// body of a success: S3 does so once it has begun to answer, and proxies before it at any time.
+    async fn send(
+        &self,
+        request: &ObjectRequest<'_>,
+    ) -> std::result::Result<ObjectAnswer, Refusal> {
+        let answer = self.client.send(request).await?;
+        let key = request.key.unwrap_or_default();
+        match self.client.refusal_in_body(&answer, request.operation, key) {
+            Some(refusal) => Err(refusal),
+            None => Ok(answer),
+        }
+    }
+
     /// Sends a whole blob.
     pub(super) async fn send_put(
         &self,
@@ -173,7 +187,7 @@ impl XmlWriter {
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.checksum(blob, payload.checksum())?)
             .payload(payload);
-        Ok(self.client.send(&request).await)
+        Ok(self.send(&request).await)
     }
 
     /// The error of a refused write.
