@@ -9,13 +9,13 @@
 //! saves reading them again. A journal that cannot be written costs only the resume.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc};
 
@@ -32,6 +32,9 @@ const FORM: u32 = 1;
 
 /// Separates the names of journals from other uses of the user's key.
 const DOMAIN: &str = "tidegate upload journal";
+
+/// Only the owner reads and writes it.
+const PRIVATE: u32 = 0o600;
 
 /// 10,000 lines of parts take about 1 MiB.
 const BYTES_MAX: u64 = 16 << 20;
@@ -123,7 +126,9 @@ impl UploadJournal {
         }
         loop {
             let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).mode(0o600);
+            // A link would lead to a file that is no journal.
+            let flags = OFlags::NOFOLLOW.bits().cast_signed();
+            options.read(true).append(true).create(true).mode(PRIVATE).custom_flags(flags);
             let file = options.open(&path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
@@ -131,7 +136,12 @@ impl UploadJournal {
                 Err(error) => return Err(error.into()),
             }
             // Its owner may have removed it between the opening and the lock.
-            if file.metadata()?.nlink() > 0 {
+            let metadata = file.metadata()?;
+            if metadata.nlink() > 0 {
+                // It may have come from a backup.
+                if metadata.mode() & 0o077 != 0 {
+                    file.set_permissions(Permissions::from_mode(PRIVATE))?;
+                }
                 return Ok(Some(Self { path, file: Arc::new(file), stamp }));
             }
         }
@@ -210,3 +220,6 @@ impl RecordedPart {
         Crc::from_checksum(&self.crc, len)
     }
 }
+
+#[cfg(test)]
+mod tests;

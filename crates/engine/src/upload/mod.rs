@@ -56,7 +56,7 @@ pub use self::source::UploadSource;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Guarantee, Location, Write, WriteOptions, Written};
+use crate::remote::{Guarantee, Location, PartProfile, Write, WriteOptions, Written};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
@@ -217,7 +217,7 @@ impl Transfer {
         }
         let parts = profile.parts.filter(|_| !self.options.is_whole);
         let part_bytes = match &parts {
-            Some(parts) => Some(plan::part_bytes(len, self.options.part_bytes, parts, self)?),
+            Some(parts) => Some(self.planned(len, parts)?),
             None => None,
         };
         match part_bytes {
@@ -232,6 +232,12 @@ impl Transfer {
                 Err(self.error(ErrorKind::Unsupported, message))
             }
         }
+    }
+
+    /// The length of the parts of `len` bytes.
+    fn planned(&self, len: u64, profile: &PartProfile) -> Result<u64> {
+        let planned = plan::part_bytes(len, self.options.part_bytes, profile);
+        planned.map_err(|no_plan| self.error(ErrorKind::Unsupported, no_plan.to_string()))
     }
 
     /// Records whether the remote confirmed the checksum of a request.

@@ -17,7 +17,7 @@ pub(crate) mod fault;
 mod forgotten;
 mod play;
 mod seeds;
-mod way;
+pub(crate) mod way;
 
 use self::fault::{FaultRow, ROWS};
 use self::play::{Play, Times};
