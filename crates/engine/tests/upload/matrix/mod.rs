@@ -15,7 +15,7 @@
 
 pub(crate) mod fault;
 mod forgotten;
-mod play;
+pub(crate) mod play;
 mod seeds;
 pub(crate) mod way;
 
