@@ -151,22 +151,7 @@ impl UploadJournal {
     fn recorded(&self) -> Option<Recorded> {
         let mut text = String::new();
         (&*self.file).take(BYTES_MAX).read_to_string(&mut text).ok()?;
-        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let head: Head = serde_json::from_str(lines.next()?).ok()?;
-        if head.form != FORM {
-            return None;
-        }
-        let parts = lines.map_while(|line| {
-            let line: Line = serde_json::from_str(line).ok()?;
-            let algorithm = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32c]
-                .into_iter()
-                .find(|algorithm| algorithm.name() == line.algorithm)?;
-            let crc = Checksum::from_base64(algorithm, &line.crc).ok()?;
-            Some((line.part, RecordedPart { crc, tag: line.tag }))
-        });
-        let parts = parts.collect();
-        let Head { upload, part_bytes, len, stamp, .. } = head;
-        Some(Recorded { upload, part_bytes, len, stamp, parts })
+        Recorded::read(&text)
     }
 
     /// Records a new upload in place of an earlier one.
@@ -211,6 +196,28 @@ async fn warned(work: impl FnOnce() -> io::Result<()> + Send + 'static) {
     let outcome = tokio::task::spawn_blocking(work).await;
     if let Ok(Err(error)) = outcome {
         tracing::warn!(%error, "the journal of the upload cannot be written");
+    }
+}
+
+impl Recorded {
+    /// Reads the text of a journal; `None` if it is not in our form.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let head: Head = serde_json::from_str(lines.next()?).ok()?;
+        if head.form != FORM {
+            return None;
+        }
+        let parts = lines.map_while(|line| {
+            let line: Line = serde_json::from_str(line).ok()?;
+            let algorithm = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32c]
+                .into_iter()
+                .find(|algorithm| algorithm.name() == line.algorithm)?;
+            let crc = Checksum::from_base64(algorithm, &line.crc).ok()?;
+            Some((line.part, RecordedPart { crc, tag: line.tag }))
+        });
+        let parts = parts.collect();
+        let Head { upload, part_bytes, len, stamp, .. } = head;
+        Some(Self { upload, part_bytes, len, stamp, parts })
     }
 }
 

@@ -26,6 +26,8 @@
 
 pub(crate) mod copying;
 mod file;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
 mod journal;
 mod landed;
 mod options;

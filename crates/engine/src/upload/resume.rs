@@ -111,7 +111,7 @@ fn is_same(one: &WriteOptions, other: &WriteOptions) -> bool {
 }
 
 /// The CRC of the whole, if all its parts are recorded.
-fn whole(recorded: &Recorded) -> Option<Crc> {
+pub(super) fn whole(recorded: &Recorded) -> Option<Crc> {
     let crcs = parted::ranges(recorded.len, recorded.part_bytes)
         .map(|(number, range)| recorded.parts.get(&number.get())?.crc(range.end - range.start));
     let crcs: Option<Vec<Crc>> = crcs.collect();
