@@ -21,6 +21,7 @@ azure_suite() {
   check "azure: the library's suites for every remote that is written" keeps_promises_of_writers \
     az://suites --endpoint "$azure" -- \
     "$cache/venv/bin/python" "$interop/azure_client.py" "$azure" suites --follow
+  service_copies_cases az --endpoint "$azure"
   check 'azure: the stored MD5 is verified, and reported' azure_verifies
   check 'azure: a wrong key is no access' azure_wrong_key
   check 'azure: no signature is no access' azure_anonymous_refused

@@ -16,6 +16,7 @@ gcs_suite() {
   check 'gcs: stat shows the generation' gcs_shows_generation
   check "gcs: the library's suites for every remote that is written" keeps_promises_of_writers \
     gs://suites --deviations "$repository/crates/conformance/deviations/fake-gcs-server.json" -- python3 "$interop/gcs_client.py" "$gcs" suites
+  service_copies_cases gs
   unset STORAGE_EMULATOR_HOST
   check 'gcs: by --endpoint and --anonymous' \
     copies gs://bench/small small --endpoint "$gcs" --anonymous

@@ -54,6 +54,7 @@ mod report;
 mod session;
 mod signals;
 mod size;
+mod source;
 mod standard;
 mod store_url;
 mod terminal;

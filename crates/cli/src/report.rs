@@ -41,6 +41,12 @@ pub(crate) struct Done {
     /// Present if there were mirrors: the source, then the mirrors, in the order given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) mirrors: Vec<Mirror>,
+    /// Present if the provider copied the blob: no byte passed through this process.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) copied_by_provider: bool,
+    /// Whether what was resumed is stored at a remote.
+    #[serde(skip)]
+    in_parts: bool,
     /// Present if nothing was fetched, because of the target: `exists` or `unchanged`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<&'static str>,
@@ -110,6 +116,8 @@ impl Done {
             notes: report.notes.clone(),
             chunks: ChunkCounts::new(report),
             mirrors: report.mirrors.iter().map(Mirror::new).collect(),
+            copied_by_provider: report.form == Form::Copied,
+            in_parts: report.form == Form::Parts,
             skipped: None,
             skipped_text: None,
         }
@@ -137,6 +145,8 @@ impl Done {
             notes: Vec::new(),
             chunks: None,
             mirrors: Vec::new(),
+            copied_by_provider: false,
+            in_parts: false,
             skipped: Some(present.name()),
             skipped_text: Some(present.text()),
         }
@@ -155,6 +165,9 @@ impl Done {
             escaped(short_name(&self.source, &self.target)),
             pace(self.bytes, fetched, self.seconds),
         );
+        if self.copied_by_provider {
+            text.push_str("copied by the provider  ");
+        }
         // Writing to a String cannot fail, here and below.
         let _ = if self.verified.is_empty() {
             let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
@@ -181,7 +194,8 @@ impl Done {
         }
         if self.resumed_bytes > 0 {
             let part = size::human_part(self.resumed_bytes, self.bytes);
-            let _ = write!(text, "\nnote: resumed: {part} already on disk");
+            let place = if self.in_parts { "stored" } else { "on disk" };
+            let _ = write!(text, "\nnote: resumed: {part} already {place}");
         }
         text
     }

@@ -1,11 +1,11 @@
-//! `tidegate cp FILE... grpc://HOST/INSTANCE`: files into a cache, under their digests. Also into a
+//! `tidegate cp SOURCE... grpc://HOST/INSTANCE`: files, standard input or blobs of other remotes into
+//! a cache, under their digests. Also into a
 //! store on this machine: `store:DIR`.
 //!
 //! It writes each blob's URL to standard output, in the order of the files, for use in later
 //! commands.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -15,13 +15,13 @@ use tidegate_core::printable::escaped;
 use super::cp::invalid;
 use crate::args::CpArgs;
 use crate::exit::Exit;
-use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, check_spelling, is_input};
+use crate::local::check_inputs;
 use crate::progress::{Display, Followed};
 use crate::put_url::PutUrl;
 use crate::report::{self, Failure, count};
 use crate::session::Session;
 use crate::size;
-use crate::standard;
+use crate::source::Source;
 use crate::store_url::Stores;
 
 pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
@@ -30,8 +30,9 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         Ok(planned) => planned,
         Err(error) => return session.fail(&error),
     };
-    let followed = |file: &PathBuf| {
-        Followed::new(short_name(file)).between(&session.console, &name(file), &url.to_string())
+    let followed = |source: &Source| {
+        let (name, url) = (source.name(), url.to_string());
+        Followed::new(source.short_name()).between(&session.console, &name, &url)
     };
     let blobs: Vec<_> = files.iter().map(followed).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
@@ -41,7 +42,8 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
     for (file, blob) in files.iter().zip(blobs) {
         let start = Instant::now();
         blob.begin();
-        let upload = args.transfer.upload_to(target.display(), client.upload(file, &target));
+        let upload =
+            args.transfer.upload_to(target.display(), client.upload(file.to_upload(), &target));
         let upload = upload.map(|upload| {
             let upload = upload
                 .chunks(args.cache.chunking.policy())
@@ -59,7 +61,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, cache: &str) -> Exit {
         };
         let put = put.map_err(|error| report::without_resume(error, SENT_STAYS));
         blob.end(put.as_ref().err());
-        outcomes.push(put.map(|report| Put::new(file, &url, &report, start)));
+        outcomes.push(put.map(|report| Put::new(file.name(), &url, &report, start)));
     }
     if let Some(display) = display {
         display.end().await;
@@ -77,7 +79,7 @@ fn plan(
     args: &CpArgs,
     cache: &str,
     stores: &mut Stores,
-) -> Result<(Client, Location, PutUrl, Vec<PathBuf>)> {
+) -> Result<(Client, Location, PutUrl, Vec<Source>)> {
     let names = args.sources().unwrap_or_default();
     let all: Vec<&str> = names.iter().copied().chain([cache]).collect();
     let client = args.remote.client(&all, args.transfer.budget())?;
@@ -98,24 +100,10 @@ fn plan(
         return Err(invalid(option, "it is for what is fetched, and this puts files"));
     }
     check_inputs(&names)?;
-    let files = names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
+    let files =
+        names.iter().map(|name| Source::parse(&client, name)).collect::<Result<Vec<_>>>()?;
     let target = url.locate(&client, stores)?;
     Ok((client, target, url, files))
-}
-
-/// A source as a path.
-fn local(name: &str) -> Result<PathBuf> {
-    if is_input(name) {
-        standard::check_input()?;
-        return Ok(PathBuf::from(INPUT_PATH));
-    }
-    if name.contains("://") {
-        let shown = crate::redact::url(name);
-        return Err(invalid(&shown, "only files can be put into a cache")
-            .with_hint("copy it to a file first"));
-    }
-    check_spelling(name)?;
-    Ok(PathBuf::from(name))
 }
 
 /// A finished upload of one file.
@@ -140,11 +128,11 @@ struct Put {
 }
 
 impl Put {
-    fn new(file: &Path, url: &PutUrl, report: &Report, start: Instant) -> Self {
+    fn new(source: String, url: &PutUrl, report: &Report, start: Instant) -> Self {
         let chunks = report.chunks.unwrap_or_default();
         let digest = report.digest.map(|digest| digest.to_string()).unwrap_or_default();
         Self {
-            source: name(file),
+            source,
             target: url.with_digest(report.digest).to_string(),
             digest,
             bytes: report.bytes,
@@ -192,20 +180,6 @@ impl Put {
     }
 }
 
-/// The name of a source in reports.
-fn name(file: &Path) -> String {
-    if file == Path::new(INPUT_PATH) {
-        return INPUT_NAME.to_owned();
-    }
-    file.display().to_string()
-}
-
-/// The last part of that name.
-fn short_name(file: &Path) -> String {
-    let last = file.file_name().filter(|_| file != Path::new(INPUT_PATH));
-    last.map_or_else(|| name(file), |last| last.to_string_lossy().into_owned())
-}
-
 /// The JSON of several files.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
@@ -229,12 +203,12 @@ enum Entry<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new((files, url): (&[PathBuf], &PutUrl), outcomes: &'a [Result<Put>], seconds: f64) -> Self {
+    fn new((files, url): (&[Source], &PutUrl), outcomes: &'a [Result<Put>], seconds: f64) -> Self {
         let puts = || outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
-        let entry = |(file, outcome): (&PathBuf, &'a Result<Put>)| match outcome {
+        let entry = |(file, outcome): (&Source, &'a Result<Put>)| match outcome {
             Ok(put) => Entry::Put(put),
             Err(error) => Entry::Failed {
-                source: name(file),
+                source: file.name(),
                 target: url.to_string(),
                 error: Failure::new(error),
             },
@@ -259,7 +233,7 @@ fn first_failure(outcomes: &[Result<Put>]) -> Option<&Error> {
 /// Reports the outcomes of `to`'s files, in their order.
 fn tell(
     session: &Session,
-    to: (&[PathBuf], &PutUrl),
+    to: (&[Source], &PutUrl),
     outcomes: &[Result<Put>],
     seconds: f64,
 ) -> Exit {

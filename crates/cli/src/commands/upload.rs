@@ -1,22 +1,21 @@
 //! `tidegate cp SOURCE... REMOTE`: files, standard input, or blobs of other remotes into a bucket or
 //! to a web server.
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tidegate::{Client, Location, Report, Result, UploadSource};
+use tidegate::{Client, Location, Report, Result};
 use tidegate_core::printable::escaped;
 
 use super::cp::invalid;
 use crate::args::CpArgs;
 use crate::exit::Exit;
-use crate::local::{INPUT_NAME, INPUT_PATH, check_inputs, check_spelling, is_input};
+use crate::local::check_inputs;
 use crate::outcomes::{self, Named};
 use crate::progress::{Display, Followed};
 use crate::redact;
 use crate::report::{self, Done};
 use crate::session::Session;
-use crate::standard;
+use crate::source::Source;
 
 /// The schemes of remotes that are written by name.
 const SCHEMES: [&str; 5] = ["s3", "gs", "az", "http", "https"];
@@ -27,29 +26,11 @@ pub(crate) fn is_target(text: &str) -> bool {
         .is_some_and(|(scheme, _)| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
 }
 
-/// Where the bytes of a blob come from.
-#[derive(Clone, Debug)]
-enum From {
-    File(PathBuf),
-    Remote(Location),
-}
-
 /// One blob to store.
 #[derive(Clone, Debug)]
 struct Put {
-    from: From,
+    from: Source,
     to: Location,
-}
-
-impl Put {
-    /// The source in reports.
-    fn source(&self) -> String {
-        match &self.from {
-            From::File(path) if path == Path::new(INPUT_PATH) => INPUT_NAME.to_owned(),
-            From::File(path) => path.display().to_string(),
-            From::Remote(location) => location.display().to_owned(),
-        }
-    }
 }
 
 pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
@@ -58,9 +39,8 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
         Err(error) => return session.fail(&error),
     };
     let followed = |put: &Put| {
-        let source = put.source();
-        let short = source.rsplit('/').next().unwrap_or(&source).to_owned();
-        Followed::new(short).between(&session.console, &source, put.to.display())
+        let source = put.from.name();
+        Followed::new(put.from.short_name()).between(&session.console, &source, put.to.display())
     };
     let blobs: Vec<_> = puts.iter().map(followed).collect();
     let display = (!session.is_silent()).then(|| Display::start(&session.console, blobs.clone()));
@@ -72,7 +52,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
         let outcome = store(&session, &client, args, put, &blob).await;
         let outcome = outcome.map_err(|error| report::without_resume(error, PARTS_STAY));
         blob.end(outcome.as_ref().err());
-        let outcome = outcome.map(|report| Done::new(&put.source(), put.to.display(), &report));
+        let outcome = outcome.map(|report| Done::new(&put.from.name(), put.to.display(), &report));
         if puts.len() > 1 {
             outcomes::tell(&session, &outcome);
         }
@@ -84,7 +64,7 @@ pub(crate) async fn run(session: Session, args: &CpArgs, target: &str) -> Exit {
     if let Some(display) = display {
         display.end().await;
     }
-    let name = |put: &Put| Named::new(&put.source(), put.to.display());
+    let name = |put: &Put| Named::new(&put.from.name(), put.to.display());
     let names: Vec<Named> = puts.iter().map(name).collect();
     let end = outcomes::finish(&session, &names, &outcomes, begun.elapsed().as_secs_f64());
     for target in left.iter().filter(|_| !session.output.json) {
@@ -108,11 +88,7 @@ async fn store(
     put: &Put,
     blob: &Followed,
 ) -> Result<Report> {
-    let source = match &put.from {
-        From::File(path) => UploadSource::path(path),
-        From::Remote(location) => UploadSource::blob(location),
-    };
-    let upload = client.upload(source, &put.to);
+    let upload = client.upload(put.from.to_upload(), &put.to);
     let upload = args.transfer.upload_to(put.to.display(), upload)?;
     let upload = args.upload.upload(&put.to, upload)?;
     upload.progress(blob.progress()).cancel(session.cancel.clone()).await
@@ -130,8 +106,8 @@ fn plan(args: &CpArgs, target: &str) -> Result<(Client, Vec<Put>)> {
             .with_hint("end the target with a slash, so that each source keeps its name"));
     }
     let put = |name: &&str| {
-        let from = source(&client, name)?;
-        let text = match (is_folder, file_name(&from, name)) {
+        let from = Source::parse(&client, name)?;
+        let text = match (is_folder, from.file_name()) {
             (false, _) => target.to_owned(),
             (true, Some(file_name)) => format!("{target}{file_name}"),
             (true, None) => {
@@ -155,25 +131,5 @@ fn for_downloads(args: &CpArgs) -> Result<()> {
     match args.version.name().or(seed).or(index).or(list).or(mirror).or(confirm) {
         Some(option) => Err(invalid(option, "it has no effect on a blob that is stored by name")),
         None => Ok(()),
-    }
-}
-
-fn source(client: &Client, name: &str) -> Result<From> {
-    if is_input(name) {
-        standard::check_input()?;
-        return Ok(From::File(PathBuf::from(INPUT_PATH)));
-    }
-    check_spelling(name)?;
-    if name.contains("://") {
-        return Ok(From::Remote(client.locate(name)?));
-    }
-    Ok(From::File(PathBuf::from(name)))
-}
-
-fn file_name(from: &From, name: &str) -> Option<String> {
-    match from {
-        _ if is_input(name) => None,
-        From::File(path) => path.file_name()?.to_str().map(str::to_owned),
-        From::Remote(location) => location.file_name().map(str::to_owned),
     }
 }

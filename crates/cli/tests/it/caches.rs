@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_testkit::pseudo_random;
 use tidegate_testkit::reapi::{
     ChunkFunction, Code, GrpcStatus, HashFunction, ReapiFault, ReapiOptions, ReapiServer, Rpc,
 };
+use tidegate_testkit::{Blob, Server, ServerOptions, pseudo_random};
 
 use crate::bed::{Ran, finish, names, run_in, shell};
 
@@ -243,6 +243,24 @@ async fn the_error_of_a_chunk_names_the_blob() {
     assert!(is_named, "{}", ran.stderr);
 }
 
+/// Through this process, which verifies it on the way in and names it by its digest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_of_another_remote_is_put_into_a_cache() {
+    let (caches, other) = (Caches::default().await, Caches::default().await);
+    let web = Server::start(ServerOptions::default()).await.unwrap();
+    let bytes = pseudo_random(5_000_000, 7);
+    web.put("/a.bin", Blob::new(bytes.clone()));
+    let ran = caches.run(&["cp", &web.url("/a.bin"), &caches.server.url()]).await;
+    let url = ran.ends(0).out().trim().to_owned();
+    let ran = caches.run(&["cp", &url, &other.server.url()]).await;
+    let copied = ran.ends(0).out().trim().to_owned();
+    assert!(copied.starts_with(&other.server.url()), "{copied}");
+    caches.run(&["cp", &copied, "out"]).await.ends(0);
+    assert!(caches.read("out") == bytes);
+    let absent = web.url("/absent");
+    caches.run(&["cp", &absent, &caches.server.url()]).await.ends(3);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_error_has_its_exit_code() {
     let caches = Caches::default().await;
@@ -253,7 +271,6 @@ async fn each_error_has_its_exit_code() {
     caches.run(&["stat", &url]).await.ends(3);
     let server = caches.server.url();
     caches.run(&["cp", &server, "out"]).await.ends(2).says("no blob in it");
-    caches.run(&["cp", "http://127.0.0.1:1/x", &server]).await.ends(2).says("only files");
     caches.run(&["cp", "--compress", "auto", "in", "out"]).await.ends(2).says("grpc://");
     caches.run(&["cp", "--client-cert", "c.pem", "in", &server]).await.ends(2);
     let message = "--generation: it is for what is fetched";

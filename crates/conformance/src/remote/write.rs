@@ -225,22 +225,22 @@ async fn copies(place: &dyn Place) -> Outcome {
     let writing: &dyn Write = worked("write", target.write())?;
     let options = WriteOptions::default();
     if writing.write_profile(&options.precondition).copy_bytes_max.is_none() {
-        let from = CopySource { blob: source.blob.clone(), version: None };
+        let from = CopySource::new(&source.blob);
         let copied = writing.copy(&from, &target.blob, &options).await;
         return failed("a copy that the profile rules out", copied, &[ErrorKind::Unsupported]);
     }
     let version = worked("stat", source.remote.stat(&source.blob).await)?.version;
     for version in [None, version.clone()] {
-        let from = CopySource { blob: source.blob.clone(), version };
+        let from = CopySource::new(&source.blob).at(version);
         worked("copy", writing.copy(&from, &target.blob, &options).await)?;
         expect(place, "copies/target", Some(&bytes)).await?;
     }
-    let absent = CopySource { blob: place.at("copies/absent").blob, version: None };
+    let absent = CopySource::new(place.at("copies/absent").blob);
     let copied = writing.copy(&absent, &target.blob, &options).await;
     failed("copy of what is not there", copied, &[ErrorKind::NotFound])?;
     place.put("copies/source", content(300_001, 2)).await;
     if version.is_some() {
-        let from = CopySource { blob: source.blob.clone(), version };
+        let from = CopySource::new(&source.blob).at(version);
         let copied = writing.copy(&from, &target.blob, &options).await;
         failed("copy of an old version", copied, &[ErrorKind::Changed])?;
     }

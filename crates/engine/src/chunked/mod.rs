@@ -33,4 +33,4 @@ pub use cut::{CutChunk, CutOptions, CutStream, cut_file};
 pub(crate) use download::{ChunkedDownloadOptions, download};
 pub(crate) use inflight::ChunksInFlight;
 pub(crate) use profile::profile;
-pub(crate) use upload::{ChunkedUploadOptions, upload};
+pub(crate) use upload::{ChunkedSource, ChunkedUploadOptions, upload};

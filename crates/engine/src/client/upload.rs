@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 use super::calls::calls;
 use super::{ChunkPolicy, Client};
 use crate::blocking::Waiting;
-use crate::chunked::{self, ChunkStore, ChunkedUploadOptions};
+use crate::chunked::{self, ChunkStore, ChunkedSource, ChunkedUploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
 use crate::read::Verify;
 use crate::remote::{BlobInfo, Location, Stored, WriteOptions};
 use crate::report::Report;
 use crate::sink::file::StateFolder;
-use crate::upload::{self, OnFailure, UploadOptions, UploadSource};
+use crate::upload::{self, OnFailure, UploadOptions, UploadSource, frames};
 
 /// The average chunk size if neither the caller nor the store specifies one: the recommendation of
 /// the Remote Execution API.
@@ -32,8 +32,8 @@ const CHUNK_BYTES_AVG: u64 = 512 << 10;
 /// sending to it. To any other remote the blob goes in one request, or in parts if it is long. The
 /// source may be larger than memory. An upload of a file that was interrupted goes on when it is
 /// called again: only the parts that the remote lacks are sent. A pipe, a terminal, or a file whose
-/// length differs from what the system reports is a stream. For a cache it is first read to its
-/// end, into a temporary file (in `TMPDIR`, else `/var/tmp`).
+/// length differs from what the system reports is a stream. For a cache, a stream and what is not a
+/// file are first read to their end, into a temporary file (in `TMPDIR`, else `/var/tmp`).
 ///
 /// Dropping the future ends the upload and everything in flight.
 ///
@@ -224,7 +224,7 @@ impl UploadBuilder {
         if self.target.stored().is_none() {
             return self.remote_transfer().await;
         }
-        let Self { source, target, chunk_policy, mut options, remote, .. } = self;
+        let Self { client, source, target, chunk_policy, mut options, remote } = self;
         let _running = options.progress.begin_transfer();
         let failed = |message| {
             Error::new(ErrorKind::Unsupported, Operation::Locate, target.display(), message)
@@ -235,9 +235,6 @@ impl UploadBuilder {
         if remote.write != WriteOptions::default() {
             return Err(failed("a cache keeps neither conditions nor descriptions"));
         }
-        let Some(path) = source.as_path() else {
-            return Err(failed("uploads to a cache are of files").with_hint("write it to a file"));
-        };
         options.whole_fallback = chunk_policy != ChunkPolicy::Required;
         options.is_whole = chunk_policy == ChunkPolicy::Never;
         if chunk_policy == ChunkPolicy::Required {
@@ -250,8 +247,16 @@ impl UploadBuilder {
                 options.chunking = default_chunking();
             }
         }
+        let source = match source.as_blob() {
+            Some(blob) => {
+                let (info, pinned) = pinned(&client, blob, &options.cancel).await?;
+                let read = client.read(&pinned).verify(source_checksum(&info));
+                ChunkedSource::Stream(frames(read.open()?))
+            }
+            None => source.into_chunked()?,
+        };
         let store: &Arc<dyn ChunkStore> = store;
-        chunked::upload(store, path, &options).await
+        chunked::upload(store, source, &options).await
     }
 
     async fn remote_transfer(self) -> Result<Report> {
@@ -292,23 +297,35 @@ async fn blob_to_remote(
     target: &Location,
     mut options: UploadOptions,
 ) -> Result<Report> {
-    let info = client.stat(blob).cancel(options.cancel.clone()).await?;
-    let write = &mut options.write;
-    write.content_type = write.content_type.take().or_else(|| info.content_type.clone());
-    write.content_encoding =
-        write.content_encoding.take().or_else(|| info.content_encoding.clone());
+    let (info, pinned) = pinned(client, blob, &options.cancel).await?;
     let calls = calls(client, Operation::Upload, target, options.cancel.clone());
     let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls).await?;
     if let Some(report) = copied {
         return Ok(report);
     }
+    options.expected_bytes = options.expected_bytes.or(info.len_bytes);
+    let profile = target.write()?.write_profile(&options.write.precondition);
+    let kept = upload::kept::description(&info, &options.write, &profile);
+    options.write = kept.options;
+    let read = client.read(&pinned).verify(source_checksum(&info));
+    let source = UploadSource::reader(read.open()?);
+    let mut report = upload::upload(target, source, options).await?;
+    report.notes.extend(kept.notes);
+    Ok(report)
+}
+
+/// The facts of a blob, and the blob in the version that has them.
+async fn pinned(
+    client: &Client,
+    blob: &Location,
+    cancel: &CancellationToken,
+) -> Result<(BlobInfo, Location)> {
+    let info = client.stat(blob).cancel(cancel.clone()).await?;
     let pinned = match info.version.clone().map(|version| blob.at(version)) {
         Some(Ok(pinned)) => pinned,
         _ => blob.clone(),
     };
-    options.expected_bytes = options.expected_bytes.or(info.len_bytes);
-    let read = client.read(&pinned).verify(source_checksum(&info));
-    upload::upload(target, UploadSource::reader(read.open()?), options).await
+    Ok((info, pinned))
 }
 
 /// The checksum that the bytes of the source must have. The version that is copied was just

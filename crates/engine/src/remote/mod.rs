@@ -128,8 +128,8 @@ pub use read::{BlobDescription, BlobInfo, Body, OpenRequest, Opened, Read, Uploa
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{
-    CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile, Payload,
-    Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
+    Payload, Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
     UploadState, Write, WriteOptions, WriteProfile, Written,
 };
 

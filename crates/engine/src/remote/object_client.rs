@@ -32,7 +32,7 @@ use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
 use super::response::{self, Dialect};
-use super::write::{Payload, source_error};
+use super::write::{Bucket, Payload, source_error};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::{Added, RequestBody, ResponseBody, ResponseHead, Transport};
 
@@ -169,9 +169,16 @@ impl ObjectClient {
         self.authorize.base()
     }
 
-    #[cfg(any(feature = "gcs", feature = "s3"))]
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
+    /// The bucket, for copies between buckets.
+    pub(super) fn bucket(&self) -> Bucket {
+        let (scheme, name) = self.prefix.split_once("://").unwrap_or_default();
+        let service = format!("{scheme} {}", self.transport.id());
+        Bucket { service, name: name.to_owned() }
+    }
+
+    /// Headers of every request, such as those of a customer's key.
+    pub(super) fn headers(&self) -> HeaderMap {
+        self.authorize.headers()
     }
 
     /// The name of a key in messages.

@@ -74,6 +74,12 @@ impl Transport {
         Ok(Self { connector, http, pool: Pool::default() })
     }
 
+    /// Equal for clones.
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+    pub(crate) fn id(&self) -> usize {
+        self.pool.id()
+    }
+
     /// Sends one request and returns before the body is read. Redirects are not followed, so that
     /// no part of the request reaches another host.
     pub(crate) async fn send(

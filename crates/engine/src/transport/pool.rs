@@ -86,6 +86,12 @@ impl Drop for Shared {
 }
 
 impl Pool {
+    /// Equal for clones.
+    #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+    pub(super) fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// The connection to `origin` that was given back last.
     pub(super) fn take(&self, origin: &Origin) -> Option<Box<Link>> {
         let mut kept = self.0.lock();

@@ -1,19 +1,22 @@
 //! A blob of a remote becomes a blob of another one, or of the same.
 //!
-//! Within one remote the provider copies, if it can: no byte passes through this process. Otherwise
-//! the blob is read as one verified stream, pinned to its version, and uploaded as it arrives. The
-//! stream fails at its end if its checksum does not agree, and then no blob is made.
+//! Between the buckets of one service the provider copies, if it can: no byte passes through this
+//! process. Otherwise the blob is read as one verified stream, pinned to its version, and uploaded
+//! as it arrives. The stream fails at its end if its checksum does not agree, and then no blob is
+//! made.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tokio::time::Instant;
 
-use super::{Transfer, UploadOptions, landed, proof};
+use super::landed::Making;
+use super::{Transfer, UploadOptions, copied_parts, kept, landed, proof};
 use crate::error::{ErrorKind, Result};
-use crate::remote::{BlobInfo, CopySource, Guarantee, Location, Precondition, Written};
+use crate::remote::{
+    BlobInfo, CopySource, Guarantee, Location, Precondition, WriteOptions, WriteProfile, Written,
+};
 use crate::report::{Form, Report};
-use crate::store::SendProgress;
 use crate::transfer::attempt::Calls;
 use crate::transfer::window::TransferWindow;
 use crate::verified::Verified;
@@ -26,15 +29,13 @@ pub(crate) async fn by_provider(
     options: UploadOptions,
     calls: Calls,
 ) -> Result<Option<Report>> {
-    let is_same = Arc::ptr_eq(&source.remote, &target.remote);
     let write = target.write()?;
     let profile = write.write_profile(&options.write.precondition);
-    let fits = |max: u64| info.len_bytes.is_some_and(|len| len <= max);
-    if !is_same || !profile.copy_bytes_max.is_some_and(fits) {
+    let (Some(from), Some(len)) = (source_at(source, info, target)?, info.len_bytes) else {
         return Ok(None);
-    }
-    let precondition = options.write.precondition.clone();
-    profile.check(&precondition, Guarantee::Atomic, target.display())?;
+    };
+    let Some(write) = described(info, &options.write, &profile) else { return Ok(None) };
+    profile.check(&write.precondition, Guarantee::Atomic, target.display())?;
     let start = Instant::now();
     let transfer = Transfer {
         budget: options.budget.clone(),
@@ -43,20 +44,11 @@ pub(crate) async fn by_provider(
         unconfirmed: AtomicBool::new(true),
         target: target.clone(),
         calls,
-        options,
+        options: UploadOptions { write, ..options },
     };
-    landed::check_precondition(&transfer, &precondition).await?;
-    let from = CopySource { blob: source.blob.clone(), version: info.version.clone() };
-    let copy = |_: SendProgress| write.copy(&from, &target.blob, &transfer.options.write);
-    let look = || async { already_copied(&transfer, info).await };
-    let written = match transfer.make_blob(None, copy, look).await {
-        Ok(written) => written,
-        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let len = info.len_bytes.unwrap_or_default();
-    transfer.progress.expect(Some(len));
-    transfer.progress.done(len);
+    let transfer = Arc::new(transfer);
+    let copied = copy(&transfer, &profile, &from, info, len).await?;
+    let Some((written, form)) = copied else { return Ok(None) };
     let (verified, found) = proof::compare_copy(&transfer, info, written).await?;
     Ok(Some(Report {
         bytes: len,
@@ -71,7 +63,7 @@ pub(crate) async fn by_provider(
             _ => Vec::new(),
         },
         verified,
-        form: Form::Copied,
+        form,
         chunks: None,
         notes: Vec::new(),
         mirrors: Vec::new(),
@@ -79,20 +71,88 @@ pub(crate) async fn by_provider(
     }))
 }
 
-/// The copy, if a request without a response has made it. A copy has no mark, because it keeps the
-/// metadata of its source. But the condition held before the first request, so a blob with the
-/// length and the checksum of the source is the copy. Without a condition another request is safe.
-async fn already_copied(transfer: &Transfer, source: &BlobInfo) -> Result<Option<Written>> {
-    if transfer.options.write.precondition == Precondition::None {
+/// The source as the target's service names it; `None` if the service does not copy it.
+fn source_at(source: &Location, info: &BlobInfo, target: &Location) -> Result<Option<CopySource>> {
+    let from = CopySource::new(&source.blob).at(info.version.clone());
+    if Arc::ptr_eq(&source.remote, &target.remote) {
+        return Ok(Some(from));
+    }
+    let bucket = source.remote.as_write().and_then(|source| source.bucket());
+    Ok(match (bucket, target.write()?.bucket()) {
+        (Some(source), Some(target)) if source.service == target.service => {
+            let is_same = source.name == target.name;
+            Some(from.in_bucket((!is_same).then_some(source.name)))
+        }
+        _ => None,
+    })
+}
+
+/// The options of the copy; `None` if the provider cannot make a copy so described.
+///
+/// A copy is described as its source. What the caller gives replaces the whole description, so the
+/// rest is taken from the facts. A copy with a condition has a mark, by which it is recognised.
+fn described(
+    info: &BlobInfo,
+    options: &WriteOptions,
+    profile: &WriteProfile,
+) -> Option<WriteOptions> {
+    let is_plain = !options.describes() && options.storage_class.is_none();
+    if is_plain && options.precondition == Precondition::None {
+        return Some(options.clone());
+    }
+    let texts = [&options.content_type, &options.content_encoding, &options.cache_control];
+    let describes_more = texts.iter().any(|text| text.is_some()) || !options.headers.is_empty();
+    if describes_more && !profile.copy_describes {
+        return None;
+    }
+    Some(kept::description(info, options, profile).options)
+}
+
+async fn copy(
+    transfer: &Arc<Transfer>,
+    profile: &WriteProfile,
+    from: &CopySource,
+    info: &BlobInfo,
+    len: u64,
+) -> Result<Option<(Written, Form)>> {
+    let precondition = &transfer.options.write.precondition;
+    let is_conditional = *precondition != Precondition::None;
+    let part_bytes = transfer.options.part_bytes.filter(|bytes| *bytes < len);
+    let is_kept = !is_conditional || profile.copy_guarantee == Guarantee::Atomic;
+    let has_copies = profile.parts.as_ref().is_some_and(|parts| parts.copies) && len > 0;
+    let in_parts = has_copies && part_bytes.is_some();
+    let fits = profile.copy_bytes_max.is_some_and(|max| len <= max);
+    if !(fits && is_kept) && !has_copies {
         return Ok(None);
     }
-    let target = &transfer.target;
-    let found = match target.remote.stat(&target.blob).await {
-        Ok(found) => found,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    landed::check_precondition(transfer, precondition).await?;
+    transfer.progress.expect(Some(len));
+    if fits && is_kept && !in_parts {
+        match whole(transfer, from, len).await {
+            Ok(written) => {
+                transfer.progress.done(len);
+                return Ok(Some((written, Form::Copied)));
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !has_copies {
+        return Ok(None);
+    }
+    let options = kept::description(info, &transfer.options.write, profile).options;
+    let written = copied_parts::copy(transfer, from, info, len, options).await?;
+    Ok(Some((written, Form::Copied)))
+}
+
+/// Copies in one request.
+async fn whole(transfer: &Transfer, from: &CopySource, len: u64) -> Result<Written> {
+    let (write, blob) = (transfer.write()?, &transfer.target.blob);
+    let options = match transfer.options.write.precondition {
+        Precondition::None => transfer.options.write.clone(),
+        _ => landed::marked(&transfer.options.write)?,
     };
-    let is_copy = found.len_bytes == source.len_bytes
-        && proof::shared_checksum(&found, source).is_some_and(|(copy, source)| copy == source);
-    Ok(is_copy.then_some(Written { version: found.version, checksums: found.checksums }))
+    let call = |_| write.copy(from, blob, &options);
+    let look = || write.landed(blob, &options);
+    transfer.make_blob(Making::Stored(transfer.copy_limit(len)), call, look).await
 }

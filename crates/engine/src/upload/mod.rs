@@ -14,6 +14,8 @@
 //! | `parted` | an upload in parts, from its beginning to its end |
 //! | `whole` | a blob in one request |
 //! | `copying` | a blob of a remote is the source |
+//! | `copied_parts` | the provider copies it in parts |
+//! | `kept` | the description of a copy |
 //! | `landed` | what happened to a request whose response was lost |
 //! | `journal`, `resume` | an interrupted upload of a file goes on |
 //! | `proof` | the remote's checksum is compared with that of the bytes that were sent |
@@ -24,11 +26,13 @@
 //! - A source that changes is an error, and no blob is made.
 //! - Whatever is held in memory is taken from the budget. A part of a file is not held.
 
+mod copied_parts;
 pub(crate) mod copying;
 mod file;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
 mod journal;
+pub(crate) mod kept;
 mod landed;
 mod options;
 mod parted;
@@ -55,6 +59,7 @@ pub(crate) use self::options::UploadOptions;
 pub(crate) use self::plan::stream_bytes_max;
 use self::source::OpenedSource;
 pub use self::source::UploadSource;
+pub(crate) use self::source::frames;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_core::checksum::Crc;
 use tokio_util::sync::CancellationToken;
 
+use super::landed::Making;
 use super::resume::{self, Continued};
 use super::source::PositionalSource;
 use super::units::{Done, Feed, Job, PartUnits, StreamFeed};
@@ -90,13 +91,13 @@ pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: StreamFeed) ->
     ended(&job, outcome, false).await
 }
 
-async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
+pub(super) async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
     let (write, blob) = (transfer.write()?, &transfer.target.blob);
     let limit = transfer.calls.patience(0);
     transfer.calls.first(limit, |_| write.begin(blob, options)).await
 }
 
-fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
+pub(super) fn part_profile(transfer: &Transfer, upload: &Upload) -> Result<PartProfile> {
     transfer.write()?.part_profile(upload).ok_or_else(|| {
         transfer.error(ErrorKind::Unsupported, "the remote takes no parts of this upload")
     })
@@ -247,7 +248,7 @@ async fn send_rest(
     transfer.once(len - at, &mut call).await
 }
 
-async fn commit(job: &Job, request: &CompleteRequest) -> Result<Written> {
+pub(super) async fn commit(job: &Job, request: &CompleteRequest) -> Result<Written> {
     let (transfer, write) = (&job.transfer, job.transfer.write()?);
     let call = |_: SendProgress| write.complete(&job.upload, request);
     let look = || async move {
@@ -256,7 +257,8 @@ async fn commit(job: &Job, request: &CompleteRequest) -> Result<Written> {
             UploadState::Parts(_) | UploadState::Prefix(_) => None,
         })
     };
-    let error = match transfer.make_blob(None, call, look).await {
+    let error = match transfer.make_blob(Making::Stored(transfer.commit_limit()), call, look).await
+    {
         Ok(written) => return Ok(written),
         Err(error) => error,
     };
@@ -285,7 +287,7 @@ async fn lacks_parts(job: &Job, request: &CompleteRequest) -> bool {
 }
 
 /// Cleans up after the upload, and says what stays behind.
-async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> {
+pub(super) async fn ended(job: &Job, outcome: Result<Made>, is_file: bool) -> Result<Made> {
     let error = match outcome {
         Ok(made) => {
             if let Some(journal) = &job.journal {

@@ -64,6 +64,11 @@ impl Transfer {
         self.calls.patience(0).max(Duration::from_millis(COMMIT_MS))
     }
 
+    /// How long the provider may take to copy this many bytes.
+    pub(super) fn copy_limit(&self, len: u64) -> Duration {
+        self.commit_limit().max(self.answer_limit(len))
+    }
+
     fn stalled(&self, limit: Duration) -> Error {
         let message = format!("nothing was sent or answered for {} s", limit.as_secs_f64());
         self.error(ErrorKind::Timeout, message).retryable(RetryClass::Now)

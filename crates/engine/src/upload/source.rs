@@ -6,15 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::AsyncRead;
+use tokio_util::io::ReaderStream;
 
 use super::UploadOptions;
 use super::file::UploadFile;
 use super::piece;
-use super::stream::SourceStream;
+use super::stream::{FRAME_BYTES, SourceStream};
 use super::sums::PartSums;
+use crate::chunked::ChunkedSource;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::remote::local;
 use crate::remote::{Body, Location, Payload};
 use crate::store::SendProgress;
 
@@ -64,13 +68,27 @@ impl UploadSource {
         }
     }
 
-    /// The path, if it is one.
-    pub(crate) fn as_path(&self) -> Option<&Path> {
-        match &self.0 {
-            Kind::Path(path) => Some(path),
-            Kind::Bytes(_) | Kind::Stream(_) | Kind::Reader(_) | Kind::Blob(_) => None,
-        }
+    /// The source of an upload to a cache. A blob must be opened before.
+    pub(crate) fn into_chunked(self) -> Result<ChunkedSource> {
+        Ok(match self.0 {
+            Kind::Path(path) => ChunkedSource::Path(path),
+            Kind::Bytes(bytes) => ChunkedSource::Stream(Box::pin(stream::iter([Ok(bytes)]))),
+            Kind::Stream(stream) => ChunkedSource::Stream(stream),
+            Kind::Reader(reader) => ChunkedSource::Stream(frames(reader)),
+            Kind::Blob(blob) => {
+                let message = "it is not open";
+                let name = blob.display();
+                return Err(Error::new(ErrorKind::Invalid, Operation::Upload, name, message));
+            }
+        })
     }
+}
+
+/// What a reader gives, in frames.
+pub(crate) fn frames(reader: impl AsyncRead + Send + 'static) -> Body {
+    let failed = |error| local::failed("the reader", Operation::Upload, error);
+    let frames = ReaderStream::with_capacity(reader, FRAME_BYTES);
+    Box::pin(frames.map(move |frame| frame.map_err(failed)))
 }
 
 impl fmt::Debug for UploadSource {

@@ -32,7 +32,7 @@ use crate::sink::file::target::storage_error;
 const SPOOLED_BYTES: u64 = 4 << 20;
 
 /// One read.
-const FRAME_BYTES: usize = 256 << 10;
+pub(super) const FRAME_BYTES: usize = 256 << 10;
 
 /// See the module docs.
 pub(super) struct SourceStream(Kind);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
+use super::landed::Making;
 use super::source::PositionalSource;
 use super::{Made, Transfer, landed, piece};
 use crate::error::Result;
@@ -59,7 +60,8 @@ pub(super) async fn put(
         let payload = payload(&sending);
         async move { write.put(blob, &payload, options).await }
     };
-    let written = transfer.make_blob(Some(len), call, || write.landed(blob, options)).await?;
+    let written =
+        transfer.make_blob(Making::Sent(len), call, || write.landed(blob, options)).await?;
     transfer.progress.done(len);
     let sent = payload(&SendProgress::default()).checksum().cloned();
     let confirmed = |sum: &Checksum| {

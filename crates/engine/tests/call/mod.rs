@@ -10,9 +10,10 @@
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::borrow::Borrow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidegate::UploadSource;
 use tidegate::buffer::BufferPool;
 use tidegate::chunked::ChunkStore;
 use tidegate::read::{BlockingReadChannel, ReadChannel, ReadState, ReadStats, Verify};
@@ -304,14 +305,14 @@ impl Default for UploadOptions {
 /// Uploads to a store.
 pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
-    path: impl AsRef<Path>,
+    source: impl Into<UploadSource>,
     options: &UploadOptions,
 ) -> Result<Report> {
     let target = Location::any_in_store(Arc::clone(store));
     let policy = if options.whole_fallback { ChunkPolicy::Auto } else { ChunkPolicy::Required };
     let upload = options
         .client
-        .upload(path.as_ref(), &target)
+        .upload(source, &target)
         .chunks(policy)
         .adaptive_window(options.window)
         .retry(options.retry.clone())

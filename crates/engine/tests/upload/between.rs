@@ -276,7 +276,8 @@ async fn a_provider_copies_the_version_that_was_found_or_nothing() {
     for from in [Flavour::S3, Flavour::Gcs, Flavour::Azure] {
         let pair = Pair::new(from, To::SameBucket).await;
         let gate = Gate::new();
-        let held = Rule::new(Fault::HoldRequest(gate.clone())).method("PUT");
+        let making = if from == Flavour::Gcs { "POST" } else { "PUT" };
+        let held = Rule::new(Fault::HoldRequest(gate.clone())).method(making);
         pair.source.server.script().push(held);
         let change = async {
             gate.reached(1).await;

@@ -7,6 +7,7 @@
 //! | a lost response is resolved by looking | `faults` |
 //! | damage and lies are found | `faults` |
 //! | an interrupted upload goes on with what is stored | `resume` |
+//! | a copy is its source, described as its source | `copies` |
 //! | of many writers with a condition one wins | `conditions` |
 //! | a source that changes makes no blob | `sources` |
 //! | a copy of a remote blob is right, or there is none | `between` |
@@ -17,6 +18,7 @@
 mod bed;
 mod between;
 mod conditions;
+mod copies;
 mod faults;
 mod matrix;
 mod resume;

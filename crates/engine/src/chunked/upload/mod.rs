@@ -58,8 +58,8 @@ mod spool;
 mod transfer;
 
 pub(crate) use options::ChunkedUploadOptions;
+pub(crate) use source::ChunkedSource;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ use crate::report::{ChunkReport, ChunkTotals, Form, Report};
 use crate::transfer::deadline;
 use crate::verified::Verified;
 
-/// Puts a file into `store`. A pipe, a terminal, or a file with a wrong reported length is first
+/// Puts a file or a stream into `store`. A stream, and so a pipe, a terminal, or a file with a wrong reported length is first
 /// copied to a temporary file (in `TMPDIR`, else `/var/tmp`).
 ///
 /// A chunk is sent only if the store lacks it and no other upload of this process is sending it to
@@ -101,12 +101,11 @@ use crate::verified::Verified;
 /// Other errors of the store, and errors of reading the file, are returned unchanged.
 pub(crate) async fn upload(
     store: &Arc<dyn ChunkStore>,
-    path: impl AsRef<Path>,
+    source: ChunkedSource,
     options: &ChunkedUploadOptions,
 ) -> Result<Report> {
-    let path = path.as_ref();
-    let (deadline_ms, name) = (options.retry.deadline_ms, path.display().to_string());
-    let (name, cancel) = (name.as_str(), &options.cancel);
+    let (deadline_ms, name) = (options.retry.deadline_ms, source.name());
+    let (name, cancel) = (&*name, &options.cancel);
     deadline::in_time(deadline_ms, cancel, Operation::Upload, name, |cancel| async move {
         let options = ChunkedUploadOptions { cancel: cancel.clone(), ..options.clone() };
         // CANCEL: the upload is dropped, and with it all requests in flight.
@@ -115,7 +114,7 @@ pub(crate) async fn upload(
             () = cancel.cancelled() => {
                 Err(Error::new(ErrorKind::Cancelled, Operation::Upload, name, "it was cancelled"))
             }
-            outcome = run(store, path, &options) => outcome,
+            outcome = run(store, source, &options) => outcome,
         }
     })
     .await
@@ -123,11 +122,11 @@ pub(crate) async fn upload(
 
 async fn run(
     store: &Arc<dyn ChunkStore>,
-    path: &Path,
+    source: ChunkedSource,
     options: &ChunkedUploadOptions,
 ) -> Result<Report> {
     let start = Instant::now();
-    let file = SourceFile::open(store, path, options).await?;
+    let file = SourceFile::open(store, source, options).await?;
     let budget = options.budget.share();
     let transfer = Arc::new(Transfer::new(store, &file, &budget, options));
     let calls = &transfer.calls.profile;

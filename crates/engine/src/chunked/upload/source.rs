@@ -28,7 +28,7 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -41,6 +41,7 @@ use super::{ChunkedUploadOptions, spool};
 use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
+use crate::remote::Body;
 use crate::remote::local::{self, LocalFile};
 use crate::sink::file::descriptors::{self, Descriptors};
 
@@ -59,6 +60,22 @@ pub(super) struct SourceFile {
     note: Option<String>,
     #[expect(dead_code, reason = "held until the file is closed")]
     descriptors: Descriptors,
+}
+
+/// The bytes of an upload.
+pub(crate) enum ChunkedSource {
+    Path(PathBuf),
+    Stream(Body),
+}
+
+impl ChunkedSource {
+    /// Its name in errors.
+    pub(super) fn name(&self) -> Arc<str> {
+        match self {
+            Self::Path(path) => local::name(path).into(),
+            Self::Stream(_) => "the stream".into(),
+        }
+    }
 }
 
 /// The metadata that change with the file.
@@ -86,26 +103,35 @@ impl SourceFile {
     /// to its end, up to the blob length that `store` takes.
     pub(super) async fn open(
         store: &Arc<dyn ChunkStore>,
-        path: &Path,
+        source: ChunkedSource,
         options: &ChunkedUploadOptions,
     ) -> Result<Arc<Self>> {
-        let name: Arc<str> = local::name(path).into();
+        let name = source.name();
         let named = options.digest;
-        let path = path.to_owned();
         let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
-        let opened =
-            offload(Operation::Upload, &name, move || LocalFile::open(&path, Operation::Upload))
-                .await?;
-        let opened = match opened {
-            LocalFile::Regular(file, metadata) => {
+        let spooled = match source {
+            ChunkedSource::Stream(stream) => {
+                Err(spool::spool_body(stream, &name, store, options).await?)
+            }
+            ChunkedSource::Path(path) => {
+                let open = move || LocalFile::open(&path, Operation::Upload);
+                match offload(Operation::Upload, &name, open).await? {
+                    LocalFile::Regular(file, metadata) => Ok((file, metadata)),
+                    LocalFile::Stream(stream) => {
+                        Err(spool::spool(stream, &name, store, options).await?)
+                    }
+                }
+            }
+        };
+        let opened = match spooled {
+            Ok((file, metadata)) => {
                 let stamp = Stamp::of(&metadata);
                 let is_settled = stamp.is_settled(SystemTime::now());
                 let (file, note) = (Arc::new(file), None);
                 let is_compared = AtomicBool::new(false);
                 Self { file, name, stamp, is_settled, named, is_compared, note, descriptors }
             }
-            LocalFile::Stream(stream) => {
-                let spooled = spool::spool(stream, &name, store, options).await?;
+            Err(spooled) => {
                 let stamp = Stamp::of(&spooled.metadata);
                 let (file, note) = (Arc::new(spooled.file), Some(spooled.note));
                 let is_settled = true;

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use tidegate_core::digest::Digest;
 use tidegate_core::retry::RetryPolicy;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use crate::chunked::ChunkStore;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::read::ReadStats;
+use crate::remote::Body;
 use crate::remote::local::{self, LocalStream};
 use crate::transfer::attempt::Calls;
 
@@ -55,25 +57,7 @@ pub(super) async fn spool(
     store: &Arc<dyn ChunkStore>,
     options: &ChunkedUploadOptions,
 ) -> Result<Spooled> {
-    // The store is asked before the stream is read. So the caller learns at once if the store does
-    // not respond, and the read stops as soon as the stream is too long for the store.
-    let calls = Calls {
-        // The deadline is that of the whole upload, and `upload` enforces it.
-        policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
-        budget: options.budget.clone(),
-        cancel: options.cancel.clone(),
-        operation: Operation::Upload,
-        target: Arc::clone(name),
-        stats: Arc::new(ReadStats::default()),
-    };
-    let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
-    let spool = Spool {
-        name: Arc::clone(name),
-        folder: folder(),
-        // A blob made of chunks may be longer than a blob that is put whole.
-        len_max: profile.blob_bytes_max.filter(|_| !profile.can_splice),
-        named: options.digest,
-    };
+    let spool = Spool::begin(name, store, options).await?;
     let permit = options.budget.bytes(READ_BYTES).await;
     let stop = CancellationToken::new();
     // CANCEL: the guard stops the thread that reads.
@@ -84,6 +68,63 @@ pub(super) async fn spool(
         spooled
     })
     .await
+}
+
+/// As [`spool`], for a stream of frames.
+pub(super) async fn spool_body(
+    mut stream: Body,
+    name: &Arc<str>,
+    store: &Arc<dyn ChunkStore>,
+    options: &ChunkedUploadOptions,
+) -> Result<Spooled> {
+    let spool = Arc::new(Spool::begin(name, store, options).await?);
+    let opening = Arc::clone(&spool);
+    let (file, room) = offload(Operation::Upload, name, move || opening.file()).await?;
+    let file = Arc::new(file);
+    let mut len = 0_u64;
+    while let Some(frame) = stream.next().await {
+        let frame = frame?;
+        len += frame.len() as u64;
+        spool.check(len)?;
+        if len > room {
+            return Err(spool.refused(io::ErrorKind::StorageFull.into()));
+        }
+        let (file, spool) = (Arc::clone(&file), Arc::clone(&spool));
+        let write = move || (&*file).write_all(&frame).map_err(|error| spool.refused(error));
+        offload(Operation::Upload, name, write).await?;
+    }
+    let Some(file) = Arc::into_inner(file) else {
+        return Err(spool.error(ErrorKind::Cancelled, "it is still being written"));
+    };
+    offload(Operation::Upload, name, move || spool.spooled(file)).await
+}
+
+impl Spool {
+    async fn begin(
+        name: &Arc<str>,
+        store: &Arc<dyn ChunkStore>,
+        options: &ChunkedUploadOptions,
+    ) -> Result<Self> {
+        // The store is asked before the stream is read. So the caller learns at once if the store does
+        // not respond, and the read stops as soon as the stream is too long for the store.
+        let calls = Calls {
+            // The deadline is that of the whole upload, and `upload` enforces it.
+            policy: RetryPolicy { deadline_ms: None, ..options.retry.clone() },
+            budget: options.budget.clone(),
+            cancel: options.cancel.clone(),
+            operation: Operation::Upload,
+            target: Arc::clone(name),
+            stats: Arc::new(ReadStats::default()),
+        };
+        let profile = calls.first(calls.patience(0), |_| store.profile()).await?;
+        Ok(Self {
+            name: Arc::clone(name),
+            folder: folder(),
+            // A blob made of chunks may be longer than a blob that is put whole.
+            len_max: profile.blob_bytes_max.filter(|_| !profile.can_splice),
+            named: options.digest,
+        })
+    }
 }
 
 /// The folder for long temporary files. `/tmp` may be in memory, so `/var/tmp` is the default.
@@ -102,10 +143,7 @@ impl Spool {
         buffer_bytes: u64,
         stop: &CancellationToken,
     ) -> Result<Spooled> {
-        let mut file = tempfile::tempfile_in(&self.folder).map_err(|error| self.refused(error))?;
-        let free = rustix::fs::fstatvfs(&file).map_err(|error| self.refused(error.into()))?;
-        let free = free.f_bavail.saturating_mul(free.f_frsize);
-        let room = free - free / SPARED_PART;
+        let (mut file, room) = self.file()?;
         let mut buffer = vec![0; usize::try_from(buffer_bytes.min(READ_BYTES)).unwrap_or(0).max(1)];
         let mut len = 0_u64;
         loop {
@@ -124,6 +162,18 @@ impl Spool {
             }
             file.write_all(&buffer[..count]).map_err(|error| self.refused(error))?;
         }
+        self.spooled(file)
+    }
+
+    /// An empty file without a name, and how long it may become.
+    fn file(&self) -> Result<(File, u64)> {
+        let file = tempfile::tempfile_in(&self.folder).map_err(|error| self.refused(error))?;
+        let free = rustix::fs::fstatvfs(&file).map_err(|error| self.refused(error.into()))?;
+        let free = free.f_bavail.saturating_mul(free.f_frsize);
+        Ok((file, free - free / SPARED_PART))
+    }
+
+    fn spooled(&self, file: File) -> Result<Spooled> {
         let metadata = file.metadata().map_err(|error| self.refused(error))?;
         let folder = self.folder.display();
         let note = format!("it is a stream: a copy of it was kept in {folder} until it was sent");

@@ -20,7 +20,7 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 
 impl AzureWriter {
     /// The copy has the source's media type and coding. It also has the source's metadata unless
-    /// the caller gives metadata; only then it has a mark.
+    /// the options have metadata or a mark.
     pub(super) async fn copy_blob(
         &self,
         source: &CopySource,
@@ -31,7 +31,7 @@ impl AzureWriter {
         self.check_name(&source.blob)?;
         let mut headers = self.metadata(blob, options)?;
         let description = self.description(blob, options)?;
-        let is_described = !headers.is_empty();
+        let is_described = !headers.is_empty() || options.mark.is_some();
         for (name, value) in description {
             let Some(name) = name else { continue };
             let is_kept = matches!(name.as_str(), "x-ms-access-tier" | "x-ms-tags");
@@ -111,7 +111,12 @@ impl AzureWriter {
                 return Err(self.invalid(&source.blob, message));
             }
         }
-        let url = format!("{}/{}{query}", self.client.base(), encoded(&source.blob));
+        let own = self.client.base();
+        let container = match (&source.bucket, own.rsplit_once('/')) {
+            (Some(other), Some((account, _))) => format!("{account}/{}", encoded(other)),
+            _ => own.to_owned(),
+        };
+        let url = format!("{container}/{}{query}", encoded(&source.blob));
         let mut headers = HeaderMap::new();
         let names = ["x-ms-copy-source", "x-ms-source-if-match"];
         for (name, value) in names.into_iter().zip([Some(url), condition]) {

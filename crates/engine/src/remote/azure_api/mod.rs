@@ -37,7 +37,7 @@ use super::azure_authorize::AzureAuthorize;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response::{self, Dialect};
 use super::write::{
-    CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
     Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
     WriteProfile, Written,
 };
@@ -200,7 +200,10 @@ impl Write for AzureWriter {
             absent: Guarantee::Atomic,
             version: Guarantee::Atomic,
             copy_bytes_max: Some(blob_bytes_max),
+            copy_describes: false,
+            copy_guarantee: Guarantee::Atomic,
             keeps_metadata: true,
+            metadata_is_identifiers: true,
         }
     }
 
@@ -276,6 +279,10 @@ impl Write for AzureWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.client.bucket())
     }
 
     async fn copy(

@@ -57,6 +57,7 @@ impl Write for FileRemote {
             absent: Guarantee::Atomic,
             version: Guarantee::Checked,
             copy_bytes_max: Some(u64::MAX),
+            copy_guarantee: Guarantee::Atomic,
             ..WriteProfile::put_only()
         }
     }

@@ -42,6 +42,10 @@ pub(super) fn session(id: &UploadId) -> Option<Session<'_>> {
 #[derive(Clone)]
 pub(in crate::remote) struct JsonBucket {
     endpoint: Url,
+    /// The endpoint, without a slash at its end.
+    pub(super) base: String,
+    /// The bucket's name.
+    pub(super) name: String,
     /// The URL for new objects.
     pub(super) uploads: String,
     /// The URL of the objects.
@@ -62,6 +66,7 @@ impl JsonBucket {
         let base = base.trim_end_matches('/');
         let endpoint = Url::parse(base)
             .map_err(|error| invalid(base, "the endpoint is not a valid URL").caused_by(error))?;
+        let name = bucket.to_owned();
         let bucket = encoded(bucket);
         let mut encryption = HeaderMap::new();
         for (name, value) in headers {
@@ -71,6 +76,8 @@ impl JsonBucket {
         }
         Ok(Self {
             endpoint,
+            base: base.to_owned(),
+            name,
             uploads: format!("{base}/upload/storage/v1/b/{bucket}/o"),
             objects: format!("{base}/storage/v1/b/{bucket}/o"),
             encryption,

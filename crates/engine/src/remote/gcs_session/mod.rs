@@ -14,6 +14,7 @@
 //! | `session` | an upload as a session |
 //! | `kept` | how much of an upload the service has |
 //! | `resource` | the description of an object in JSON |
+//! | `rewrite` | a copy by the service |
 //! | `simple` | a put and a delete by the JSON interface |
 //!
 //! Sources: "Resumable uploads" and the reference of the JSON API of Google Cloud Storage.
@@ -23,6 +24,7 @@ mod address;
 pub(in crate::remote) mod fuzzed;
 mod kept;
 mod resource;
+mod rewrite;
 mod session;
 mod simple;
 
@@ -36,7 +38,7 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 pub(super) use self::address::JsonBucket;
 use super::object_client::Refusal;
 use super::write::{
-    CompleteRequest, CopySource, LastPart, PartOrder, PartProfile, Payload, Precondition,
+    Bucket, CompleteRequest, CopySource, LastPart, PartOrder, PartProfile, Payload, Precondition,
     StoredPart, Upload, UploadId, UploadPage, UploadPart, UploadState, Write, WriteOptions,
     WriteProfile, Written,
 };
@@ -133,9 +135,6 @@ impl Write for GcsWriter {
         if self.needs_session(precondition) {
             profile.parts = Some(session_profile());
         }
-        if self.has_no_xml() {
-            profile.copy_bytes_max = None;
-        }
         profile
     }
 
@@ -218,24 +217,17 @@ impl Write for GcsWriter {
         self.xml.uploads(prefix, from, budget).await
     }
 
+    fn bucket(&self) -> Option<Bucket> {
+        self.xml.bucket()
+    }
+
     async fn copy(
         &self,
         source: &CopySource,
         blob: &str,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let unsupported = || {
-            let message = "the remote's emulator does not copy objects";
-            self.error(Operation::Write, blob, message).into_kind(ErrorKind::Unsupported)
-        };
-        if self.has_no_xml() {
-            return Err(unsupported());
-        }
-        match self.xml.send_copy(source, blob, options).await? {
-            Ok(answer) => self.xml.copied(blob, &answer),
-            Err(refusal) if self.is_not_xml(&refusal) => Err(unsupported()),
-            Err(refusal) => Err(self.xml.not_copied(source, blob, options, refusal)),
-        }
+        self.rewrite(source, blob, options).await
     }
 }
 

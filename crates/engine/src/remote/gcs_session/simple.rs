@@ -30,7 +30,8 @@ impl GcsWriter {
         }
         let boundary = Uuid::new_v4().simple().to_string();
         let description = serde_json::Value::from(description).to_string();
-        let body = related(&boundary, &description, payload);
+        let content_type = options.content_type.as_deref();
+        let body = related(&boundary, &description, content_type, payload);
         let kind = format!("multipart/related; boundary={boundary}");
         let kind = HeaderValue::try_from(kind).map_err(|error| {
             self.error(Operation::Write, blob, "it makes no header").caused_by(error)
@@ -87,11 +88,18 @@ fn declared(sum: &Checksum) -> Option<(&'static str, String)> {
     }
 }
 
-/// The body of a request that has a description before the bytes.
-fn related(boundary: &str, description: &str, payload: &Payload) -> Payload {
+/// The body of a request that has a description before the bytes. The emulator believes the media
+/// type of the bytes over the description.
+fn related(
+    boundary: &str,
+    description: &str,
+    content_type: Option<&str>,
+    payload: &Payload,
+) -> Payload {
+    let content_type = content_type.unwrap_or("application/octet-stream");
     let before = Bytes::from(format!(
         "--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{description}\r\n\
-         --{boundary}\r\nContent-Type: application/octet-stream\r\n\r\n"
+         --{boundary}\r\nContent-Type: {content_type}\r\n\r\n"
     ));
     let after = Bytes::from(format!("\r\n--{boundary}--\r\n"));
     let len_bytes = payload.len_bytes() + before.len() as u64 + after.len() as u64;

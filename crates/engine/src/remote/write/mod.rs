@@ -47,6 +47,7 @@ pub use upload::{
 };
 
 use std::fmt;
+use std::ops::Range;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -112,15 +113,58 @@ impl WriteOptions {
     pub fn when(precondition: Precondition) -> Self {
         Self { precondition, ..Self::default() }
     }
+
+    /// Whether they describe the blob: its type, its coding, its metadata and the like.
+    #[must_use]
+    pub fn describes(&self) -> bool {
+        let texts = [&self.content_type, &self.content_encoding, &self.cache_control, &self.mark];
+        texts.iter().any(|text| text.is_some())
+            || !self.metadata.is_empty()
+            || !self.headers.is_empty()
+            || self.modified.is_some()
+    }
 }
 
-/// The source of [`Write::copy`].
+/// A bucket, or whatever a service calls the place of one remote's blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bucket {
+    /// Equal for buckets between which the provider copies: they share the service, the client and
+    /// its credentials.
+    pub service: String,
+    /// Its name there.
+    pub name: String,
+}
+
+/// The source of [`Write::copy`] and [`Write::copy_part`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CopySource {
-    /// Its name at the same remote.
+    /// The name of its bucket; `None` for that of the target.
+    pub bucket: Option<String>,
+    /// Its name there.
     pub blob: String,
     /// The version that it must have; `None` takes any version.
     pub version: Option<Version>,
+}
+
+impl CopySource {
+    /// A blob in the bucket of the target, in any version.
+    pub fn new(blob: impl Into<String>) -> Self {
+        Self { bucket: None, blob: blob.into(), version: None }
+    }
+
+    /// The same blob in this version, or in any.
+    #[must_use]
+    pub fn at(self, version: Option<Version>) -> Self {
+        Self { version, ..self }
+    }
+
+    /// A blob of the same name in this bucket; `None` for that of the target.
+    #[must_use]
+    pub fn in_bucket(self, bucket: Option<String>) -> Self {
+        Self { bucket, ..self }
+    }
 }
 
 /// A remote that stores blobs.
@@ -185,6 +229,21 @@ pub trait Write: fmt::Debug + Send + Sync {
         Err(no_parts(&upload.blob))
     }
 
+    /// Stores a part that is a copy of this range of a blob, in one request. No byte passes through
+    /// this process. For remotes whose parts can be copies ([`PartProfile::copies`]).
+    ///
+    /// Fails as [`Self::part`] and [`Self::copy`] do.
+    async fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart> {
+        let _ = (number, source, range);
+        Err(no_parts(&upload.blob))
+    }
+
     /// The remote's state of an upload, from which a resumed upload continues. Its memory is
     /// bounded by [`PartProfile::count_max`], about 100 bytes per part. Cancel-safe.
     ///
@@ -233,8 +292,17 @@ pub trait Write: fmt::Debug + Send + Sync {
         Err(no_parts(prefix))
     }
 
-    /// Stores a copy of a blob of this remote, of at most [`WriteProfile::copy_bytes_max`] bytes.
-    /// No byte passes through this process if the remote can avoid it.
+    /// The bucket in which the blobs are, if the provider copies between its buckets.
+    fn bucket(&self) -> Option<Bucket> {
+        None
+    }
+
+    /// Stores a copy of a blob, of at most [`WriteProfile::copy_bytes_max`] bytes. No byte passes
+    /// through this process if the remote can avoid it.
+    ///
+    /// The copy is described as its source unless the options describe it
+    /// ([`WriteOptions::describes`]): then they replace the whole description. Where
+    /// [`WriteProfile::copy_describes`] is not set, they replace the metadata only.
     ///
     /// Fails with `NotFound` if the source is missing, and with `Changed` if it has another version
     /// or changes during the copy.

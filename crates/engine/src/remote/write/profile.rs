@@ -69,6 +69,9 @@ pub struct PartProfile {
     pub checksums: Vec<ChecksumAlgorithm>,
     /// Checksums of the whole that the remote verifies before the blob appears.
     pub whole_checksums: Vec<ChecksumAlgorithm>,
+    /// Whether a part can be a copy of a range of a blob
+    /// ([`Write::copy_part`](super::Write::copy_part)).
+    pub copies: bool,
     /// Whether [`Write::uploads`](super::Write::uploads) finds an unfinished upload.
     pub is_listed: bool,
     /// Whether [`Write::abort`](super::Write::abort) removes the parts. If not, the remote removes
@@ -91,6 +94,7 @@ impl PartProfile {
             last: LastPart::Alone,
             checksums: Vec::new(),
             whole_checksums: Vec::new(),
+            copies: false,
             is_listed: true,
             is_removed: true,
         }
@@ -117,8 +121,14 @@ pub struct WriteProfile {
     /// Maximum length of a blob for [`Write::copy`](super::Write::copy); `None` if the remote does
     /// not copy.
     pub copy_bytes_max: Option<u64>,
+    /// Whether a copy can have another type, coding and `Cache-Control` than its source.
+    pub copy_describes: bool,
+    /// How strictly [`Write::copy`](super::Write::copy) enforces a precondition.
+    pub copy_guarantee: Guarantee,
     /// Whether the remote keeps media type, coding and the caller's own names and values.
     pub keeps_metadata: bool,
+    /// Whether names of metadata are letters, digits and `_` only.
+    pub metadata_is_identifiers: bool,
 }
 
 impl WriteProfile {
@@ -134,7 +144,10 @@ impl WriteProfile {
             absent: Guarantee::None,
             version: Guarantee::None,
             copy_bytes_max: None,
+            copy_describes: false,
+            copy_guarantee: Guarantee::None,
             keeps_metadata: false,
+            metadata_is_identifiers: false,
         }
     }
 

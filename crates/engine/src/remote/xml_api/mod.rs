@@ -24,6 +24,7 @@ mod multipart;
 mod refused;
 mod unfinished;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -35,9 +36,9 @@ use super::accepted_checksums::AcceptedChecksums;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response;
 use super::write::{
-    CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
-    Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
-    WriteProfile, Written,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
+    Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write,
+    WriteOptions, WriteProfile, Written,
 };
 use super::{PageToken, Version};
 use crate::budget::Budget;
@@ -232,6 +233,7 @@ impl Write for XmlWriter {
             last: LastPart::Alone,
             checksums: checksums.clone(),
             whole_checksums,
+            copies: self.dialect == XmlDialect::S3,
             ..PartProfile::any()
         };
         // Google checks no condition at any request of a multipart upload.
@@ -245,7 +247,15 @@ impl Write for XmlWriter {
             absent: Guarantee::Atomic,
             version: Guarantee::Atomic,
             copy_bytes_max: Some(self.dialect.copy_bytes_max()),
+            copy_describes: true,
+            // Few imitations of S3 know conditions on a copy; most ignore them. A copy in parts has
+            // them where every upload in parts has them.
+            copy_guarantee: match self.dialect {
+                XmlDialect::S3 => Guarantee::None,
+                XmlDialect::Gcs => Guarantee::Atomic,
+            },
             keeps_metadata: true,
+            metadata_is_identifiers: false,
         }
     }
 
@@ -307,6 +317,20 @@ impl Write for XmlWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    fn bucket(&self) -> Option<Bucket> {
+        Some(self.client.bucket())
+    }
+
+    async fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart> {
+        self.copy_range(upload, number, source, range).await
     }
 
     async fn copy(

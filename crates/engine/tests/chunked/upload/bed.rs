@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tidegate::UploadSource;
 use tidegate::chunked::ChunkStore;
 use tidegate::{Budget, BudgetOptions, Report, Result};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params, RepMaxCdcParams};
@@ -96,8 +97,17 @@ pub(crate) async fn run(
     path: &Path,
     options: &UploadOptions,
 ) -> Result<Report> {
+    run_source(store, path.into(), options).await
+}
+
+/// The same of any source.
+pub(crate) async fn run_source(
+    store: &Arc<FakeStore>,
+    source: UploadSource,
+    options: &UploadOptions,
+) -> Result<Report> {
     let store: Arc<dyn ChunkStore> = Arc::clone(store) as _;
-    tokio::time::timeout(HANG, upload(&store, path, options)).await.unwrap()
+    tokio::time::timeout(HANG, upload(&store, source, options)).await.unwrap()
 }
 
 /// Waits until `test` holds; panics if it never does.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use futures_util::stream;
 use tidegate::chunked::StoreProfile;
-use tidegate::{ErrorKind, Form};
+use tidegate::{ErrorKind, Form, Operation, UploadSource};
 use tidegate_core::chunking::{Chunking, FastCdc2020Params};
 use tidegate_core::digest::{Digest, DigestFunction};
 
-use super::bed::{File, SMALL_MAX, budget, large, options, random, run, small};
+use super::bed::{File, SMALL_MAX, budget, large, options, random, run, run_source, small};
 use super::store::{Call, FakeStore, profile};
 use crate::call::{UploadOptions, client_with};
 
@@ -224,4 +225,40 @@ async fn a_pipe_is_read_to_its_end_and_a_wait_for_its_writer_can_be_cancelled() 
     writing.join().unwrap().unwrap();
     assert_eq!((report.digest.unwrap(), report.notes.len()), (file.digest(), 1));
     assert!(store.blobs().get(&file.digest()).unwrap() == &file.bytes);
+}
+
+#[tokio::test]
+async fn bytes_a_stream_and_a_reader_are_stored_as_a_file_is() {
+    let file = File::random(300_000, 3);
+    let bytes = bytes::Bytes::from(file.bytes.clone());
+    let frames: Vec<_> = bytes.chunks(7_000).map(|frame| Ok(bytes.slice_ref(frame))).collect();
+    let sources: [(&str, UploadSource); 3] = [
+        ("bytes", UploadSource::bytes(bytes.clone())),
+        ("a stream", UploadSource::stream(Box::pin(stream::iter(frames)))),
+        ("a reader", UploadSource::reader(std::io::Cursor::new(bytes.clone()))),
+    ];
+    for (name, source) in sources {
+        let store = FakeStore::new(profile(&[small()]));
+        let report = run_source(&store, source, &options()).await.unwrap();
+        assert_eq!((report.form, report.digest), (Form::Chunks, Some(file.digest())), "{name}");
+        assert!(store.blobs().get(&file.digest()).unwrap() == &file.bytes, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_or_is_too_long_stores_nothing() {
+    let failure = || tidegate::Error::new(ErrorKind::Transport, Operation::Read, "it", "it broke");
+    let broken = stream::iter([Ok(bytes::Bytes::from_static(b"some")), Err(failure())]);
+    let store = FakeStore::new(profile(&[small()]));
+    let source = UploadSource::stream(Box::pin(broken));
+    let error = run_source(&store, source, &options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transport);
+    assert_eq!(store.blobs().len(), 0);
+
+    let file = File::random(1_000, 3);
+    let named = UploadOptions { digest: Some(file.digest()), ..options() };
+    let source = UploadSource::bytes([file.bytes.clone(), vec![1]].concat());
+    let error = run_source(&store, source, &named).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert_eq!(store.blobs().len(), 0);
 }

@@ -1,0 +1,103 @@
+//! A copy by the provider, in parts: each part is a copy of a range of the source.
+//!
+//! The remote does not compare the parts with the source. If it verifies a checksum of the whole, it
+//! gets that of the source, so that it refuses a copy of other bytes.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tidegate_core::checksum::Checksum;
+
+use super::parted::{begin, commit, ended, part_profile, ranges};
+use super::units::Job;
+use super::{Made, Transfer, landed, plan};
+use crate::error::Result;
+use crate::remote::{
+    BlobInfo, CompleteRequest, CopySource, PartProfile, StoredPart, WriteOptions, Written,
+};
+
+/// The provider reads and writes a part by itself, so a part is long. A blob of 5 GiB, the longest
+/// that S3 copies in one request, has 10.
+const PART_BYTES: u64 = 512 << 20;
+
+/// Copies a blob of `len` bytes, with these facts and options.
+pub(super) async fn copy(
+    transfer: &Arc<Transfer>,
+    from: &CopySource,
+    info: &BlobInfo,
+    len: u64,
+    options: WriteOptions,
+) -> Result<Written> {
+    let options = landed::marked(&options)?;
+    let upload = begin(transfer, &options).await?;
+    let profile = part_profile(transfer, &upload)?;
+    let wanted = transfer.options.part_bytes.unwrap_or(PART_BYTES);
+    let part_bytes = plan::part_bytes(len, Some(wanted), &profile, transfer)?;
+    let checksum = checksum(info, &profile);
+    let job = Job { transfer: Arc::clone(transfer), upload, profile, journal: None };
+    let copied = match parts(&job, from, len, part_bytes).await {
+        Ok(parts) => complete(&job, parts, checksum).await,
+        Err(error) => Err(error),
+    };
+    ended(&job, copied, false).await.map(|made| made.written)
+}
+
+/// The checksum of the source that the remote verifies for the whole.
+fn checksum(info: &BlobInfo, profile: &PartProfile) -> Option<Checksum> {
+    let stored = info.checksums.iter().find(|stored| {
+        stored.is_verifiable() && profile.whole_checksums.contains(&stored.checksum.algorithm())
+    })?;
+    Some(stored.checksum.clone())
+}
+
+/// Copies the parts, as many at once as the window allows.
+async fn parts(job: &Job, from: &CopySource, len: u64, part_bytes: u64) -> Result<Vec<StoredPart>> {
+    let transfer = &job.transfer;
+    let mut left = ranges(len, part_bytes);
+    let (mut in_flight, mut done) = (FuturesUnordered::new(), Vec::new());
+    let mut failed = None;
+    loop {
+        // After a failure nothing is begun, and what is in flight ends before the upload is aborted.
+        while failed.is_none() && in_flight.len() < transfer.window.limit() {
+            let Some((number, range)) = left.next() else { break };
+            in_flight.push(async move {
+                let write = transfer.write()?;
+                let bytes = range.end - range.start;
+                let limit = transfer.copy_limit(bytes);
+                let call = |_| write.copy_part(&job.upload, number, from, range.clone());
+                let copied = transfer.calls.attempt(limit, call).await?;
+                transfer.progress.done(bytes);
+                Ok(copied)
+            });
+        }
+        match in_flight.next().await {
+            Some(Ok(part)) => done.push(part),
+            Some(Err(error)) => failed = failed.or(Some(error)),
+            None => break,
+        }
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => {
+            done.sort_by_key(|part: &StoredPart| part.number);
+            Ok(done)
+        }
+    }
+}
+
+async fn complete(job: &Job, parts: Vec<StoredPart>, checksum: Option<Checksum>) -> Result<Made> {
+    let mut request = CompleteRequest::new(parts);
+    request.checksum = checksum.clone();
+    let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
+    let written = commit(job, &request).await?;
+    Ok(Made {
+        written,
+        options: job.upload.options.clone(),
+        len_bytes,
+        resumed_bytes: 0,
+        checksum,
+        parts: u32::try_from(parts).unwrap_or(u32::MAX),
+        notes: Vec::new(),
+    })
+}
