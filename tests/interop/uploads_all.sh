@@ -136,7 +136,8 @@ huge_within_memory() {
   exec {until}>until
   until_true 30 answers "$server" "http://127.0.0.1:$port/" || fail 'the server does not answer'
   truncate -s "$bytes" huge
-  AWS_ENDPOINT_URL=http://127.0.0.1:$port peak_kib=$(
+  export AWS_ENDPOINT_URL=http://127.0.0.1:$port
+  peak_kib=$(
     python3 - "$tidegate" cp --json --memory 64MiB huge s3://bucket/huge <<'PYTHON'
 import resource, subprocess, sys
 with open("report.json", "wb") as report:

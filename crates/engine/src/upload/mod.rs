@@ -224,7 +224,7 @@ impl Transfer {
         }
         let parts = profile.parts.filter(|_| !self.options.is_whole);
         let part_bytes = match &parts {
-            Some(parts) => Some(self.planned(len, parts)?),
+            Some(parts) => Some(self.planned(len, self.options.part_bytes, parts)?),
             None => None,
         };
         match part_bytes {
@@ -242,8 +242,8 @@ impl Transfer {
     }
 
     /// The length of the parts of `len` bytes.
-    fn planned(&self, len: u64, profile: &PartProfile) -> Result<u64> {
-        let planned = plan::part_bytes(len, self.options.part_bytes, profile);
+    fn planned(&self, len: u64, wished: Option<u64>, profile: &PartProfile) -> Result<u64> {
+        let planned = plan::part_bytes(len, wished, profile);
         planned.map_err(|no_plan| self.error(ErrorKind::Unsupported, no_plan.to_string()))
     }
 

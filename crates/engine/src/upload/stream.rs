@@ -282,7 +282,8 @@ pub(super) async fn read(
 }
 
 fn first_part_bytes(transfer: &Transfer, profile: &PartProfile) -> Result<u64> {
-    transfer.planned(transfer.options.expected_bytes.unwrap_or(0), profile)
+    let options = &transfer.options;
+    transfer.planned(options.expected_bytes.unwrap_or(0), options.part_bytes, profile)
 }
 
 fn no_length(transfer: &Transfer) -> Error {
