@@ -137,6 +137,9 @@ impl Connection {
             // The body may have arrived, so a client that left shows only when it is written to.
             gate.pass().await;
         }
+        if treatment.request.cut_after == Some(0) {
+            return Ok(Ending::Reset);
+        }
         let (answer, is_read) = match self.answer(request, &treatment, &entry).await {
             Ok(answered) => answered,
             Err(Broken::Gone(error)) => return Err(error),

@@ -102,7 +102,8 @@ pub enum Fault {
     /// The request has its effect; then its answer waits at the gate.
     HoldAnswer(Gate),
     /// RST after this many bytes of the request's body. The request has no effect, except that a
-    /// resumable session keeps what it received. A shorter body is not cut.
+    /// resumable session keeps what it received. A shorter body is not cut. After 0 bytes, a request
+    /// without a body is cut, too.
     CutRequestAfter(u64),
     /// The server reads no more after this many bytes of the request's body, until the client or
     /// the server closes. The request has no effect. A shorter body does not stall.

@@ -112,6 +112,11 @@ impl Server {
         self.blob(path).map(|blob| Stored::of(&blob))
     }
 
+    /// The paths of all blobs that are there now, in the order of bytes.
+    pub fn paths(&self) -> Vec<String> {
+        self.origin.store.paths()
+    }
+
     /// Path and id of each upload that is neither complete nor aborted: uploads in parts, and
     /// resumable sessions of GCS. A blob of Azure with uncommitted blocks has no id.
     pub fn unfinished_uploads(&self) -> Vec<(String, String)> {

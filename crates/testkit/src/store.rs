@@ -103,6 +103,11 @@ impl Store {
         Some((path.clone(), versions.last()?.clone()))
     }
 
+    /// The path of every blob, in the order of bytes.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Makes a bucket that is there even without a blob.
     pub(crate) fn make_bucket(&self, path: &str) {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());

@@ -16,6 +16,7 @@ use crate::blocking::Waiting;
 use crate::chunked::{self, ChunkStore, ChunkedSource, ChunkedUploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
+use crate::read::Verify;
 use crate::remote::{BlobInfo, Location, Stored, WriteOptions};
 use crate::report::Report;
 use crate::sink::file::StateFolder;
@@ -261,8 +262,9 @@ impl UploadBuilder {
         }
         let source = match source.as_blob() {
             Some(blob) => {
-                let (_, pinned) = pinned(&client, blob, &options.cancel).await?;
-                ChunkedSource::Stream(frames(client.read(&pinned).open()?))
+                let (info, pinned) = pinned(&client, blob, &options.cancel).await?;
+                let read = client.read(&pinned).verify(source_checksum(&info));
+                ChunkedSource::Stream(frames(read.open()?))
             }
             None => source.into_chunked()?,
         };
@@ -321,7 +323,8 @@ async fn blob_to_remote(
     let profile = target.write()?.write_profile(&options.write.precondition);
     let kept = upload::kept::description(&info, &options.write, &profile);
     options.write = kept.options;
-    let source = UploadSource::reader(client.read(&pinned).open()?);
+    let read = client.read(&pinned).verify(source_checksum(&info));
+    let source = UploadSource::reader(read.open()?);
     let mut report = upload::upload(target, source, options).await?;
     report.notes.extend(kept.notes);
     Ok(report)
@@ -339,6 +342,17 @@ async fn pinned(
         _ => blob.clone(),
     };
     Ok((info, pinned))
+}
+
+/// The checksum that the bytes of the source must have. The version that is copied was just
+/// described, so it is not asked for again: when it is replaced meanwhile, the remote can describe
+/// it no more, and a mixture of both versions in one response would go unnoticed.
+fn source_checksum(info: &BlobInfo) -> Verify {
+    let stored = info.checksums.iter().filter(|stored| stored.is_verifiable());
+    match stored.min_by_key(|stored| stored.checksum.algorithm().preference()) {
+        Some(stored) if info.version.is_some() => Verify::Against(stored.checksum.clone()),
+        _ => Verify::Stored,
+    }
 }
 
 fn default_chunking() -> Option<Chunking> {

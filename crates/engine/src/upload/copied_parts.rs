@@ -88,7 +88,7 @@ async fn complete(job: &Job, parts: Vec<StoredPart>, checksum: Option<Checksum>)
     let mut request = CompleteRequest::new(parts);
     request.checksum = checksum.clone();
     let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
-    let written = commit(job, 0, |_| request.clone()).await?;
+    let written = commit(job, &request).await?;
     Ok(Made {
         written,
         options: job.upload.options.clone(),

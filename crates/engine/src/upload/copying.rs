@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
+use super::landed::Making;
 use super::{Transfer, UploadOptions, condition, copied_parts, kept, landed, proof};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{
@@ -164,5 +165,5 @@ async fn whole(transfer: &Transfer, from: &CopySource, len: u64) -> Result<Writt
     };
     let call = |_| write.copy(from, blob, &options);
     let look = || write.landed(blob, &options);
-    transfer.make_blob(0, transfer.copy_limit(len), call, look).await
+    transfer.make_blob(Making::Stored(transfer.copy_limit(len)), call, look).await
 }

@@ -6,6 +6,7 @@
 //! ([`WriteOptions::mark`](crate::remote::WriteOptions::mark)).
 
 use std::future::Future;
+use std::time::Duration;
 
 use super::{Transfer, hex};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -35,13 +36,20 @@ pub(super) fn is_lost(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && error.to_string().ends_with(LOST)
 }
 
+/// What a blob is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Making {
+    /// The bytes of the request, as many as this.
+    Sent(u64),
+    /// What the remote has; it may take this long.
+    Stored(Duration),
+}
+
 impl Transfer {
-    /// Makes the attempts at a request with `len` bytes that makes the blob. `look` finds out what
-    /// became of an attempt without a response.
+    /// Makes the attempts at a request that makes the blob. `look` finds out what became of an attempt without a response.
     pub(super) async fn make_blob<C, CFut, L, LFut>(
         &self,
-        len: u64,
-        limit: std::time::Duration,
+        making: Making,
         mut call: C,
         mut look: L,
     ) -> Result<Written>
@@ -68,7 +76,15 @@ impl Transfer {
                     }
                 }
             }
-            let outcome = attempts.within(limit, self.once(len, &mut call)).await;
+            // A request without bytes of the blob may wait long for its response, and sends nothing.
+            let outcome = match making {
+                Making::Sent(len) => {
+                    attempts.within(self.calls.patience(len), self.once(len, &mut call)).await
+                }
+                Making::Stored(limit) => {
+                    attempts.within(limit, call(SendProgress::default())).await
+                }
+            };
             let error = match outcome {
                 Ok(written) => return Ok(written),
                 Err(error) => error,

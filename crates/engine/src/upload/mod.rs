@@ -204,7 +204,7 @@ impl Transfer {
         let opened = match opened {
             OpenedSource::Stream(stream) if stream::needs_length(self)? => {
                 condition::check(self, &self.options.write.precondition).await?;
-                Arc::new(stream::spool(self, stream).await?)
+                Arc::new(stream::spool(self, Some(stream), None).await?)
             }
             OpenedSource::Stream(stream) => return stream::upload(self, stream).await,
             OpenedSource::PositionalSource(at) => at,

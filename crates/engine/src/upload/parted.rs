@@ -7,14 +7,15 @@ use std::sync::Arc;
 use tidegate_core::checksum::Crc;
 use tokio_util::sync::CancellationToken;
 
+use super::landed::Making;
 use super::resume::{self, Continued};
 use super::source::PositionalSource;
-use super::units::{Done, Feed, Job, PartUnits};
-use super::{Made, OnFailure, Transfer, condition, landed, sums, whole};
+use super::units::{Done, Feed, Job, PartUnits, StreamFeed};
+use super::{Made, OnFailure, Transfer, condition, landed, stream, sums, whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::{
-    CompleteRequest, LastPart, PartNumber, PartProfile, Upload, UploadPart, UploadState,
-    WriteOptions, WriteWay, Written,
+    CompleteRequest, LastPart, PartNumber, PartProfile, StoredPart, Upload, UploadPart,
+    UploadState, WriteOptions, WriteWay, Written,
 };
 use crate::store::SendProgress;
 use crate::transfer::driver::{Flight, drive_to_end};
@@ -66,7 +67,7 @@ pub(super) async fn upload(
 }
 
 /// Uploads a stream, whose first part does not end it.
-pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: Feed) -> Result<Made> {
+pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: StreamFeed) -> Result<Made> {
     condition::prove(transfer, WriteWay::Parts).await?;
     let options = landed::marked(&transfer.options.write)?;
     let upload = begin(transfer, &options).await?;
@@ -74,12 +75,16 @@ pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: Feed) -> Resul
     let job = Job { transfer: Arc::clone(transfer), upload, profile, journal: None };
     let job = Arc::new(job);
     let outcome = match job.profile.last {
+        // Google offers a session where it forbids parallel parts, and a session needs the length.
         LastPart::WithComplete => {
-            let message = "the remote takes the parts of a stream only without a condition";
-            Err(transfer.error(ErrorKind::Unsupported, message))
+            let (stream, first) = feed.into_whole();
+            match stream::spool(transfer, stream, first).await {
+                Ok(source) => in_order(&job, &Arc::new(source)).await,
+                Err(error) => Err(error),
+            }
         }
         LastPart::Alone => {
-            let done = run(&job, feed, BTreeMap::new()).await;
+            let done = run(&job, Feed::Stream(feed), BTreeMap::new()).await;
             match done {
                 Ok(done) => complete(&job, done, 0).await,
                 Err(error) => Err(error),
@@ -151,7 +156,7 @@ async fn complete(job: &Job, done: BTreeMap<u32, Done>, resumed_bytes: u64) -> R
     };
     request.checksum = crc.as_ref().filter(verifies).map(Crc::to_checksum);
     let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
-    let written = commit(job, 0, |_| request.clone()).await?;
+    let written = commit(job, &request).await?;
     let options = job.upload.options.clone();
     Ok(Made {
         written,
@@ -246,27 +251,42 @@ async fn send_rest(
     transfer.once(len - at, &mut call).await
 }
 
-pub(super) async fn commit(
-    job: &Job,
-    len: u64,
-    request: impl Fn(&SendProgress) -> CompleteRequest,
-) -> Result<Written> {
+pub(super) async fn commit(job: &Job, request: &CompleteRequest) -> Result<Written> {
     let (transfer, write) = (&job.transfer, job.transfer.write()?);
-    let call = |sending: SendProgress| {
-        let request = request(&sending);
-        async move { write.complete(&job.upload, &request).await }
-    };
+    let call = |_: SendProgress| write.complete(&job.upload, request);
     let look = || async move {
         Ok(match write.parts(&job.upload).await? {
             UploadState::Completed(written) => Some(written),
             UploadState::Parts(_) | UploadState::Prefix(_) => None,
         })
     };
-    let made = transfer.make_blob(len, transfer.commit_limit(), call, look).await;
-    made.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => landed::lost(transfer, error),
-        _ => error,
-    })
+    let error = match transfer.make_blob(Making::Stored(transfer.commit_limit()), call, look).await
+    {
+        Ok(written) => return Ok(written),
+        Err(error) => error,
+    };
+    let is_lost = match error.kind() {
+        ErrorKind::NotFound => true,
+        ErrorKind::Invalid => lacks_parts(job, request).await,
+        _ => false,
+    };
+    Err(if is_lost { landed::lost(transfer, error) } else { error })
+}
+
+/// Whether the remote has lost parts that it had acknowledged: Azure drops all blocks of a name when
+/// any other upload to it is completed.
+async fn lacks_parts(job: &Job, request: &CompleteRequest) -> bool {
+    let (transfer, limit) = (&job.transfer, job.transfer.calls.patience(0));
+    match transfer.calls.attempt(limit, |_| state(job)).await {
+        Ok(UploadState::Parts(listed)) => {
+            let listed: BTreeMap<_, _> =
+                listed.iter().map(|part| (part.number, part.len_bytes)).collect();
+            let has = |part: &StoredPart| listed.get(&part.number) == Some(&part.len_bytes);
+            !request.parts.iter().all(has)
+        }
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(_) => false,
+    }
 }
 
 /// Cleans up after the upload, and says what stays behind.

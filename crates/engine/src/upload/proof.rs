@@ -26,6 +26,17 @@ pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verifie
     let found = match found {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+        // A web server may store what is sent under a name of its own choice.
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                && transfer.write()?.write_profile(&made.options.precondition).keeps_metadata =>
+        {
+            let message = "the remote acknowledged the blob, and does not have it";
+            let target = transfer.target.display();
+            return Err(Error::new(ErrorKind::Integrity, Operation::Verify, target, message)
+                .caused_by(error)
+                .with_hint("upload it again, unless another client deletes what is uploaded"));
+        }
         // The credentials may allow writing only.
         Err(error) => {
             let reason = Unverified::LookupFailed(error.reason());
@@ -78,25 +89,30 @@ pub(super) async fn compare_copy(
         let message = format!("the copy has {len} bytes, and its source another number");
         return Err(differs(transfer, message));
     }
-    let shared =
-        found.checksums.iter().filter(|stored| stored.is_verifiable()).find_map(|stored| {
-            let same = |other: &&StoredChecksum| {
-                other.is_verifiable() && other.checksum.algorithm() == stored.checksum.algorithm()
-            };
-            Some((stored, source.checksums.iter().find(same)?))
-        });
-    match shared {
-        Some((copy, source)) if copy.checksum == source.checksum => {
-            Ok((Verified::By(vec![copy.checksum.clone()]), found))
-        }
+    match shared_checksum(&found, source) {
+        Some((copy, source)) if copy == source => Ok((Verified::By(vec![copy.clone()]), found)),
         Some((copy, source)) => {
-            let algorithm = copy.checksum.algorithm();
-            let (copy, source) = (copy.checksum.hex(), source.checksum.hex());
+            let algorithm = copy.algorithm();
+            let (copy, source) = (copy.hex(), source.hex());
             let message = format!("the copy has the {algorithm} {copy}, and its source {source}");
             Err(differs(transfer, message))
         }
         None => Ok((Verified::Not(Unverified::NoSharedChecksum), found)),
     }
+}
+
+/// The checksums of one algorithm by which two blobs can be compared.
+pub(super) fn shared_checksum<'a>(
+    one: &'a BlobInfo,
+    other: &'a BlobInfo,
+) -> Option<(&'a Checksum, &'a Checksum)> {
+    let verifiable = |stored: &&StoredChecksum| stored.is_verifiable();
+    one.checksums.iter().filter(verifiable).find_map(|stored| {
+        let algorithm = stored.checksum.algorithm();
+        let same = |other: &&StoredChecksum| other.checksum.algorithm() == algorithm;
+        let other = other.checksums.iter().filter(verifiable).find(same)?;
+        Some((&stored.checksum, &other.checksum))
+    })
 }
 
 fn verified(

@@ -5,6 +5,8 @@
 //! aborted.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use super::encode::EncodedStream;
 use super::file::UploadFile;
 use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
-use super::units::{Feed, StreamFeed};
+use super::units::StreamFeed;
 use super::{Made, Transfer, condition, landed, parted, piece, plan, whole};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -106,8 +108,7 @@ impl SourceStream {
                 let mut limited = reader.take(max.min(FRAME_BYTES) as u64);
                 while limited.limit() > 0 {
                     let count = limited.read_buf(&mut frame).await;
-                    let failed = |error| local::failed("the reader", Operation::Upload, error);
-                    if count.map_err(failed)? == 0 {
+                    if count.map_err(unread)? == 0 {
                         break;
                     }
                 }
@@ -194,38 +195,59 @@ async fn part_of_local(
     .await
 }
 
+/// The error of a reader. One that reads a remote has an error of its own, with its kind.
+fn unread(error: io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) => local::failed("the reader", Operation::Upload, error),
+    }
+}
+
 /// Whether the remote takes a blob only whole: then its length must be known.
 pub(super) fn needs_length(transfer: &Transfer) -> Result<bool> {
     let profile = transfer.write()?.write_profile(&transfer.options.write.precondition);
     Ok(profile.parts.is_none_or(|parts| parts.last == LastPart::WithComplete))
 }
 
-/// Copies a stream to a temporary file, whose length is then known.
-pub(super) async fn spool(transfer: &Transfer, stream: SourceStream) -> Result<PositionalSource> {
-    let target = transfer.target.display().to_owned();
-    let failed = |error| storage_error(Operation::Upload, "a temporary file", error);
-    let file = offload(Operation::Upload, &target, move || tempfile::tempfile().map_err(failed));
-    let (file, mut stream, mut end) = (Arc::new(file.await?), stream, 0);
-    loop {
-        let (permit, part, rest) = read(transfer, stream, SPOOLED_BYTES, None).await?;
-        let (is_last, len, at, into) = (part.is_last, part.len(), end, Arc::clone(&file));
-        let write = move || {
-            let mut at = at;
-            for frame in part.frames.iter() {
-                into.write_all_at(frame, at).map_err(failed)?;
-                at += frame.len() as u64;
-            }
-            Ok(())
-        };
-        offload(Operation::Upload, &target, write).await?;
+/// Copies a stream to a temporary file, whose length is then known. `first` was read before.
+pub(super) async fn spool(
+    transfer: &Transfer,
+    stream: Option<SourceStream>,
+    first: Option<(HeldPart, BytesPermit)>,
+) -> Result<PositionalSource> {
+    let target = transfer.target.display();
+    let file = offload(Operation::Upload, target, || tempfile::tempfile().map_err(unwritten));
+    let (file, mut left, mut end) = (Arc::new(file.await?), stream, 0);
+    if let Some((part, permit)) = first {
+        end += write(transfer, &file, part, end).await?;
         drop(permit);
-        end += len;
-        stream = rest;
-        if is_last {
-            let opened = UploadFile::spooled(file, end).await?;
-            return Ok(PositionalSource::Spooled(Arc::new(opened)));
-        }
     }
+    while let Some(stream) = left.take() {
+        let (permit, part, rest) = read(transfer, stream, SPOOLED_BYTES, None).await?;
+        left = Some(rest).filter(|_| !part.is_last);
+        end += write(transfer, &file, part, end).await?;
+        drop(permit);
+    }
+    let opened = UploadFile::spooled(file, end).await?;
+    Ok(PositionalSource::Spooled(Arc::new(opened)))
+}
+
+/// Writes a part at a position, and returns its length.
+async fn write(transfer: &Transfer, file: &Arc<File>, part: HeldPart, at: u64) -> Result<u64> {
+    let (len, into) = (part.len(), Arc::clone(file));
+    offload(Operation::Upload, transfer.target.display(), move || {
+        let mut at = at;
+        for frame in part.frames.iter() {
+            into.write_all_at(frame, at).map_err(unwritten)?;
+            at += frame.len() as u64;
+        }
+        Ok(len)
+    })
+    .await
+}
+
+fn unwritten(error: io::Error) -> Error {
+    storage_error(Operation::Upload, "a temporary file", error)
 }
 
 /// Uploads a stream: in one request if it ends within the first part.
@@ -261,7 +283,7 @@ pub(super) async fn upload(transfer: &Arc<Transfer>, stream: SourceStream) -> Re
         });
     }
     let feed = StreamFeed::new(stream, first, part, permit);
-    parted::upload_stream(transfer, Feed::Stream(feed)).await
+    parted::upload_stream(transfer, feed).await
 }
 
 /// Reads a part, within the budget.

@@ -74,6 +74,11 @@ impl StreamFeed {
         let (stream, first) = (Some(stream), Some((part, permit)));
         Self { stream, first, first_bytes, next: 1, offset: 0 }
     }
+
+    /// Everything, if no part was taken yet.
+    pub(super) fn into_whole(self) -> (Option<SourceStream>, Option<(HeldPart, BytesPermit)>) {
+        (self.stream, self.first)
+    }
 }
 
 /// See the module docs.

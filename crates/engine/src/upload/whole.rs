@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
+use super::landed::Making;
 use super::source::PositionalSource;
 use super::{Made, Transfer, condition, landed, piece};
 use crate::error::Result;
@@ -56,12 +57,12 @@ pub(super) async fn put(
     payload: impl Fn(&SendProgress) -> Payload,
 ) -> Result<Written> {
     let (write, blob) = (transfer.write()?, &transfer.target.blob);
-    let limit = transfer.calls.patience(len);
     let call = |sending: SendProgress| {
         let payload = payload(&sending);
         async move { write.put(blob, &payload, options).await }
     };
-    let written = transfer.make_blob(len, limit, call, || write.landed(blob, options)).await?;
+    let written =
+        transfer.make_blob(Making::Sent(len), call, || write.landed(blob, options)).await?;
     transfer.progress.done(len);
     let sent = payload(&SendProgress::default()).checksum().cloned();
     let confirmed = |sum: &Checksum| {

@@ -1,8 +1,10 @@
 //! Each request's response lost, cut, refused or wrong: the right blob, or none.
 
+use std::future::IntoFuture;
+
 use tidegate::ErrorKind;
 use tidegate::remote::{self, Precondition};
-use tidegate_testkit::{CompleteAgain, Fault, Flavour, Rule, WriteChecksums, WriteOptions};
+use tidegate_testkit::{CompleteAgain, Fault, Flavour, Gate, Rule, WriteChecksums, WriteOptions};
 
 use crate::bed::{Bed, LEN, noise};
 
@@ -187,6 +189,30 @@ async fn a_remote_that_stalls_is_given_up_in_time() {
     let bytes = noise(LEN);
     bed.upload(bed.file(&bytes)).retry(retry).await.unwrap();
     bed.has(&bytes);
+}
+
+#[tokio::test]
+async fn a_remote_may_take_minutes_to_make_the_blob_of_its_parts() {
+    let bed = Bed::new(Flavour::S3).await;
+    let gate = Gate::new();
+    let held = Rule::new(Fault::HoldAnswer(gate.clone())).method("POST").query("uploadId=");
+    bed.server.script().push(held.nth(1));
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    let waited = async {
+        gate.reached(1).await;
+        let arrived = bed.server.requests();
+        tokio::time::pause();
+        let since = tokio::time::Instant::now();
+        bed.server.arrived(arrived + 1).await;
+        let waited = since.elapsed();
+        tokio::time::resume();
+        waited
+    };
+    let (outcome, waited) = tokio::join!(bed.upload(&path).into_future(), waited);
+    outcome.unwrap();
+    bed.has(&bytes);
+    assert!(waited.as_secs() > 500, "given up after {} s", waited.as_secs());
 }
 
 #[tokio::test]

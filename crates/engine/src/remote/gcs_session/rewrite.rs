@@ -5,6 +5,7 @@
 
 use http::{HeaderMap, HeaderName, Method};
 use serde::Deserialize;
+use tidegate_core::retry::RetryClass;
 
 use super::GcsWriter;
 use super::address::{self, JsonBucket};
@@ -80,7 +81,7 @@ impl GcsWriter {
             };
             let unclear = || {
                 let message = "the response says neither that the copy is done nor how it goes on";
-                self.error(Operation::Write, blob, message)
+                self.error(Operation::Write, blob, message).retryable(RetryClass::Now)
             };
             let Ok(rewritten) = serde_json::from_slice::<Rewritten>(&answer.text) else {
                 return Err(unclear());

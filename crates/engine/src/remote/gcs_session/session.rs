@@ -71,6 +71,7 @@ impl GcsWriter {
         let location = answer.head.text("location").unwrap_or_default();
         let id = self.json.upload_id(location, tells_state).ok_or_else(|| {
             self.error(Operation::Write, blob, "the response names no address of the upload")
+                .retryable(RetryClass::Now)
         })?;
         if !tells_state {
             self.known.silent().insert(id.clone(), 0);
@@ -230,6 +231,20 @@ impl GcsWriter {
         }
     }
 
+    /// The object that a response describes. A success without one proves nothing: the caller asks
+    /// again.
+    pub(super) fn resource(
+        &self,
+        blob: &str,
+        operation: Operation,
+        answer: &ObjectAnswer,
+    ) -> Result<Resource> {
+        Resource::read(&answer.text).ok_or_else(|| {
+            self.error(operation, blob, "the response describes no object")
+                .retryable(RetryClass::Now)
+        })
+    }
+
     fn unknown(&self, blob: &str, refusal: &Refusal) -> Error {
         let message =
             "the remote does not know the upload: it was completed, aborted or has expired";
@@ -252,7 +267,7 @@ impl GcsWriter {
             match self.send_once(upload, session, asked, Operation::Stat).await {
                 Ok(Outcome::Kept(kept)) => return Ok(UploadState::Prefix(kept)),
                 Ok(Outcome::Completed(answer)) => {
-                    let resource = Resource::read(&answer.text).unwrap_or_default();
+                    let resource = self.resource(&upload.blob, Operation::Stat, &answer)?;
                     return Ok(UploadState::Completed(resource.written()));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => error,
@@ -300,7 +315,7 @@ impl GcsWriter {
                 return Err(self.error(Operation::Commit, blob, message));
             }
         };
-        let resource = Resource::read(&answer.text).unwrap_or_default();
+        let resource = self.resource(blob, Operation::Commit, &answer)?;
         let written = resource.written();
         // An emulator may not compare what the service compares.
         let differs = |sum: &Checksum| {

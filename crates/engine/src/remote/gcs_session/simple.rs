@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::GcsWriter;
 use super::address::{self, JsonBucket};
-use super::resource::Resource;
 use super::session::differs;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::object_client::ObjectRequest;
@@ -49,7 +48,7 @@ impl GcsWriter {
             request = request.query("ifGenerationMatch", generation);
         }
         match self.xml.client().send(&request).await {
-            Ok(answer) => Ok(Resource::read(&answer.text).unwrap_or_default().written()),
+            Ok(answer) => Ok(self.resource(blob, Operation::Write, &answer)?.written()),
             Err(refusal) if refusal.status() == Some(400) && differs(&refusal) => {
                 let message = "the remote computed another checksum";
                 Err(self

@@ -11,7 +11,7 @@ use super::document::{self, Made};
 use super::{XmlDialect, XmlWriter, multipart};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
-use crate::remote::object_client::{ObjectAnswer, ObjectRequest, Refusal, encoded};
+use crate::remote::object_client::{ObjectRequest, Refusal, encoded};
 use crate::remote::write::{CopySource, PartNumber, StoredPart, Upload, WriteOptions, Written};
 
 /// What names of headers begin with if they hold a customer's key.
@@ -37,14 +37,12 @@ impl XmlWriter {
             .headers(headers)
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.source(source)?);
-        let answer = match self.client.send(&request).await {
+        let answer = match self.send(&request).await {
             Ok(answer) => answer,
             Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
         };
-        let made = match self.made(blob, &answer)? {
-            Ok(made) => made,
-            Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
-        };
+        let target = self.client.target(blob);
+        let made: Made = document::read(&answer.text, Operation::Write, &target)?;
         let mut written = self.written(&answer);
         written.version =
             written.version.or_else(|| made.etag.as_deref().and_then(Version::from_etag));
@@ -69,34 +67,19 @@ impl XmlWriter {
                 HeaderName::from_static("x-amz-copy-source-range"),
                 bytes,
             )]));
-        let answer = match self.client.send(&request).await {
+        let answer = match self.send(&request).await {
             Ok(answer) => answer,
             Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
         };
-        let made = match self.made(blob, &answer)? {
-            Ok(made) => made,
-            Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
-        };
+        let target = self.client.target(blob);
+        let made: Made = document::read(&answer.text, Operation::Write, &target)?;
         let tag = made.etag.ok_or_else(|| {
             let message = format!("the response to the copy of part {number} has no entity tag");
-            Error::new(ErrorKind::Remote, Operation::Write, self.client.target(blob), message)
+            Error::new(ErrorKind::Remote, Operation::Write, target, message)
         })?;
         let mut part = StoredPart::new(number, range.end - range.start);
         part.tag = Some(tag);
         Ok(part)
-    }
-
-    /// The document of a response, which can have a refusal in its body.
-    fn made(
-        &self,
-        blob: &str,
-        answer: &ObjectAnswer,
-    ) -> Result<std::result::Result<Made, Refusal>> {
-        if let Some(refusal) = self.client.refusal_in_body(answer, Operation::Write, blob) {
-            return Ok(Err(refusal));
-        }
-        let target = self.client.target(blob);
-        document::read(&answer.text, Operation::Write, &target).map(Ok)
     }
 
     fn not_copied(

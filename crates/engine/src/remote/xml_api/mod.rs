@@ -184,6 +184,20 @@ impl XmlWriter {
         Written { version: info.version, checksums: verifiable(info.checksums) }
     }
 
+    /// Sends a request whose response has a body only as its description. A refusal can come in the
+    /// body of a success: S3 does so once it has begun to answer, and proxies before it at any time.
+    async fn send(
+        &self,
+        request: &ObjectRequest<'_>,
+    ) -> std::result::Result<ObjectAnswer, Refusal> {
+        let answer = self.client.send(request).await?;
+        let key = request.key.unwrap_or_default();
+        match self.client.refusal_in_body(&answer, request.operation, key) {
+            Some(refusal) => Err(refusal),
+            None => Ok(answer),
+        }
+    }
+
     /// Sends a whole blob, as one of a race if there is one.
     pub(super) async fn send_put(
         &self,
@@ -198,7 +212,7 @@ impl XmlWriter {
             .headers(self.checksum(blob, payload.checksum())?)
             .payload(payload)
             .in_race(runner);
-        Ok(self.client.send(&request).await)
+        Ok(self.send(&request).await)
     }
 
     /// The error of a refused write.

@@ -55,7 +55,7 @@ impl XmlWriter {
                 .query("uploads", "")
                 .headers(self.description(blob, options)?)
                 .headers(self.whole_type(algorithm));
-            match self.client.send(&request).await {
+            match self.send(&request).await {
                 Ok(answer) => {
                     let begun: BegunUpload =
                         document::read(&answer.text, Operation::Write, &target)?;
@@ -92,7 +92,7 @@ impl XmlWriter {
             .query("uploadId", id(upload))
             .headers(self.checksum(&upload.blob, part.payload.checksum())?)
             .payload(&part.payload);
-        let answer = match self.client.send(&request).await {
+        let answer = match self.send(&request).await {
             Ok(answer) => answer,
             Err(refusal) => {
                 let Upload { blob, options, .. } = upload;
@@ -124,7 +124,7 @@ impl XmlWriter {
             if !marker.is_empty() {
                 request = request.query("part-number-marker", marker.as_str());
             }
-            let answer = match self.client.send(&request).await {
+            let answer = match self.send(&request).await {
                 Ok(answer) => answer,
                 Err(refusal) => return self.without_upload(upload, refusal).await,
             };
@@ -217,14 +217,10 @@ impl XmlWriter {
             .headers(headers)
             .payload(&payload)
             .in_race(runner);
-        let answer = match self.client.send(&sent).await {
+        let answer = match self.send(&sent).await {
             Ok(answer) => answer,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let in_body = self.client.refusal_in_body(&answer, Operation::Commit, &upload.blob);
-        if let Some(refusal) = in_body {
-            return Ok(Err(refusal));
-        }
         let target = self.client.target(&upload.blob);
         let made: Made = document::read(&answer.text, Operation::Commit, &target)?;
         let mut written = self.written(&answer);
