@@ -24,6 +24,7 @@ pub(crate) struct Bed {
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
     flavour: Flavour,
+    trusts_conditions: bool,
 }
 
 impl Bed {
@@ -36,18 +37,22 @@ impl Bed {
         let server = Server::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let client = client(&server, flavour, &folder);
-        Self { server, client, folder, flavour }
+        Self { server, client, folder, flavour, trusts_conditions: false }
     }
 
     /// Another process: nothing is shared but the folder of journals.
     pub(crate) fn another_client(&self) -> Client {
-        client(&self.server, self.flavour, &self.folder)
+        let trusts = self.trusts_conditions;
+        client_with(&self.server, self.flavour, &self.folder, |options| {
+            options.trust_conditions = trusts;
+        })
     }
 
     /// The same with a client that trusts the server to keep conditions, so that the only requests
     /// are those of the upload.
     pub(crate) fn trusting(self) -> Self {
-        self.with_remote(|options| options.trust_conditions = true)
+        let trusting = self.with_remote(|options| options.trust_conditions = true);
+        Self { trusts_conditions: true, ..trusting }
     }
 
     /// The same with a client whose remotes have other options.
