@@ -56,7 +56,8 @@ mod verified;
 pub use budget::{Budget, BudgetOptions, BytesPermit};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, CompareBuilder, Comparison, DeleteBuilder, Difference,
-    DownloadBuilder, ReadBuilder, StatBuilder, Unchanged, UploadBuilder, file_matches,
+    DownloadBuilder, PresignBuilder, ReadBuilder, StatBuilder, Unchanged, UploadBuilder,
+    file_matches,
 };
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};

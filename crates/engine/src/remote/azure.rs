@@ -12,14 +12,17 @@ use object_store::{ClientOptions, ObjectStore};
 
 use super::azure_api::{AzureWriter, VERSION};
 use super::azure_authorize::AzureAuthorize;
+use super::azure_presign::AzureSigners;
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
-use super::object::{Abilities, ObjectRemote};
+use super::object::ObjectRemote;
+use super::object_abilities::Abilities;
 use super::object_client::{Authorize, ObjectClient};
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers};
+use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
 
@@ -32,29 +35,7 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let container = prefix.strip_prefix("az://").unwrap_or(prefix);
-    let mut builder = MicrosoftAzureBuilder::from_env();
-    if let Some(endpoint) = &options.endpoint {
-        let url = url::Url::parse(endpoint).map_err(|error| {
-            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
-        })?;
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
-        // An emulator's URL ends in the account's name; Azure's own URL begins with it.
-        let account = url.path().trim_matches('/');
-        if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
-            builder = builder.with_account(account);
-        }
-    }
-    if let (Ok(account), None) =
-        (std::env::var("AZURE_STORAGE_ACCOUNT"), std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"))
-    {
-        builder = builder.with_account(account);
-    }
-    if options.anonymous {
-        builder = builder.with_skip_signature(true);
-    }
-    if let Some(key) = &options.customer_key {
-        builder = builder.with_encryption_key(key.base64());
-    }
+    let builder = settings(options)?;
     // The environment can also set a key.
     let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
     if keyed {
@@ -79,6 +60,16 @@ pub(super) fn connect(
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
     }
+    let presign = Arc::new(ObjectPresigner {
+        dialect: Dialect::Azure,
+        prefix: prefix.to_owned(),
+        find: Box::new(AzureSigners {
+            builder: builder.clone(),
+            prefix: prefix.to_owned(),
+            credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+            keyed,
+        }),
+    });
     let mut signed_headers = headers.clone();
     signed_headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
     let authorize = Arc::new(AzureAuthorize {
@@ -101,10 +92,40 @@ pub(super) fn connect(
         .with_abilities(Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
-            delete: Some(writer as Arc<dyn Delete>),
+            delete: Some(Arc::clone(&writer) as Arc<dyn Delete>),
+            presign: Some(presign),
+            buckets: Some(writer as Arc<dyn Buckets>),
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(keyed))
+}
+
+/// The settings of the environment, with those of the caller in their place.
+fn settings(options: &RemoteOptions) -> Result<MicrosoftAzureBuilder> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    if let Some(endpoint) = &options.endpoint {
+        let url = url::Url::parse(endpoint).map_err(|error| {
+            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
+        })?;
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+        // An emulator's URL ends in the account's name; Azure's own URL begins with it.
+        let account = url.path().trim_matches('/');
+        if !account.is_empty() && std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME").is_none() {
+            builder = builder.with_account(account);
+        }
+    }
+    if let (Ok(account), None) =
+        (std::env::var("AZURE_STORAGE_ACCOUNT"), std::env::var_os("AZURE_STORAGE_ACCOUNT_NAME"))
+    {
+        builder = builder.with_account(account);
+    }
+    if options.anonymous {
+        builder = builder.with_skip_signature(true);
+    }
+    if let Some(key) = &options.customer_key {
+        builder = builder.with_encryption_key(key.base64());
+    }
+    Ok(builder)
 }
 
 fn is_set(builder: &MicrosoftAzureBuilder, key: AzureConfigKey) -> bool {
@@ -160,7 +181,7 @@ fn credentials(
     Renewable::new(find).map(Arc::new)
 }
 
-fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
+pub(super) fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
     builder.build().map_err(|error| {
         let message = "the settings cannot be used";
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message)

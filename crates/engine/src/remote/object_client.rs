@@ -31,6 +31,7 @@ pub(super) use self::request::encoded;
 pub(super) use self::request::{OtherAddress, Secret};
 #[cfg(any(feature = "gcs", feature = "s3"))]
 pub(super) use self::starting_line::{Runner, StartingLine};
+use super::archive::Archived;
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
@@ -114,6 +115,12 @@ impl Refusal {
     pub(super) fn code(&self) -> &str {
         self.code.as_deref().unwrap_or_default()
     }
+
+    /// What the refusal says of an archive. The error names the blob of the request, and in a copy
+    /// the source is the one in the archive.
+    pub(super) fn archived(&self) -> Option<Archived> {
+        Archived::of(self.code(), &self.text)
+    }
 }
 
 impl From<Error> for Refusal {
@@ -168,8 +175,19 @@ impl ObjectClient {
         self
     }
 
+    /// The same client at another address.
+    #[cfg(feature = "s3")]
+    pub(super) fn at(mut self, authorize: Arc<dyn Authorize>) -> Self {
+        self.authorize = authorize;
+        self
+    }
+
     pub(super) fn base(&self) -> &str {
         self.authorize.base()
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The bucket, for copies between buckets.

@@ -24,12 +24,16 @@ use url::Url;
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
-use super::object::{Abilities, Elsewhere, ObjectRemote, Stores};
+use super::object::{Elsewhere, ObjectRemote, Stores};
+use super::object_abilities::Abilities;
 use super::object_client::ObjectClient;
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_authorize::S3Authorize;
+use super::s3_bucket::S3Bucket;
 use super::s3_parts::{self, PartHeads};
+use super::s3_presign::S3Signers;
 use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
@@ -233,16 +237,34 @@ impl Bucket {
         };
         let renew = credentials.map(|credentials| Arc::clone(credentials) as Arc<dyn Renew>);
         let transport = self.transport.clone();
-        let authorize = Arc::new(authorize);
-        let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
+        let signing = Arc::new(authorize.clone());
+        let client = ObjectClient::new(transport, signing, renew, Dialect::S3, &self.prefix)
             .with_headers(unsigned.clone())
             .keyed(self.keyed);
+        let is_regional = endpoint(&self.builder).is_none();
+        let buckets = S3Bucket { client: client.clone(), authorize, is_regional };
         let writer = XmlWriter::new(client, XmlDialect::S3).describing(of_blobs);
         let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
             delete: Some(writer),
+            presign: Some(Arc::new(self.presigner(credentials))),
+            buckets: Some(Arc::new(buckets)),
+        }
+    }
+
+    fn presigner(&self, credentials: Option<&Arc<Renewable<AwsCredential>>>) -> ObjectPresigner {
+        ObjectPresigner {
+            dialect: Dialect::S3,
+            prefix: self.prefix.clone(),
+            find: Box::new(S3Signers {
+                builder: self.builder.clone(),
+                prefix: self.prefix.clone(),
+                credentials: credentials.map(|found| Arc::clone(found) as Provider<_>),
+                keyed: self.keyed,
+                request_payer: self.headers.contains_key("x-amz-request-payer"),
+            }),
         }
     }
 
@@ -366,7 +388,7 @@ fn client_options(headers: HeaderMap) -> ClientOptions {
     ClientOptions::new().with_allow_http(true).with_default_headers(headers)
 }
 
-fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
+pub(super) fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
     builder.build().map_err(|error| {
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
             .caused_by(error)

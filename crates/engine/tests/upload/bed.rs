@@ -24,7 +24,7 @@ pub(crate) struct Bed {
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
     flavour: Flavour,
-    trusts_conditions: bool,
+    trusts: bool,
 }
 
 impl Bed {
@@ -37,12 +37,12 @@ impl Bed {
         let server = Server::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let client = client(&server, flavour, &folder);
-        Self { server, client, folder, flavour, trusts_conditions: false }
+        Self { server, client, folder, flavour, trusts: false }
     }
 
     /// Another process: nothing is shared but the folder of journals.
     pub(crate) fn another_client(&self) -> Client {
-        let trusts = self.trusts_conditions;
+        let trusts = self.trusts;
         client_with(&self.server, self.flavour, &self.folder, |options| {
             options.trust_conditions = trusts;
         })
@@ -51,8 +51,8 @@ impl Bed {
     /// The same with a client that trusts the server to keep conditions, so that the only requests
     /// are those of the upload.
     pub(crate) fn trusting(self) -> Self {
-        let trusting = self.with_remote(|options| options.trust_conditions = true);
-        Self { trusts_conditions: true, ..trusting }
+        let bed = self.with_remote(|options| options.trust_conditions = true);
+        Self { trusts: true, ..bed }
     }
 
     /// The same with a client whose remotes have other options.

@@ -9,6 +9,7 @@
 //! | `copying` | a copy within the container |
 //! | `deleting`, `listing` | deleting and listing blobs |
 //! | `unfinished` | the list of unfinished uploads |
+//! | `bucket` | making and removing the container |
 //!
 //! The service compares a checksum of each request's body, and keeps none of them. It compares no
 //! checksum of a whole that was uploaded in parts.
@@ -16,6 +17,7 @@
 //! Source: the REST API reference of Azure Blob Storage, version 2023-11-03.
 
 mod blocks;
+mod bucket;
 mod copying;
 mod deleting;
 mod description;

@@ -68,6 +68,11 @@ impl<'a> ObjectRequest<'a> {
         }
     }
 
+    /// A request for the bucket itself.
+    pub(in crate::remote) fn of_bucket(method: Method, operation: Operation) -> Self {
+        Self { key: None, ..Self::new(method, operation, "") }
+    }
+
     pub(in crate::remote) fn query(
         mut self,
         name: &'static str,
