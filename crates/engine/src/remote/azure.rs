@@ -79,13 +79,13 @@ pub(super) fn connect(
         credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
     });
     let encryption = builder.get_config_value(&AzureConfigKey::EncryptionKey);
-    let encryption = encryption.map(|key| encryption_headers(&key)).transpose()?;
+    let encryption =
+        encryption.map(|key| encryption_headers(&key)).transpose()?.unwrap_or_default();
     let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
     let authorizing = Arc::clone(&authorize) as Arc<dyn Authorize>;
-    let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix);
-    let client = client.keyed(keyed);
-    let writer = AzureWriter::new(client, authorize, encryption.unwrap_or_default());
-    let writer = Arc::new(writer.describing(of_blobs));
+    let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix)
+        .keyed(keyed);
+    let writer = Arc::new(AzureWriter::new(client, authorize, encryption, of_blobs));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
         .with_headers(headers)
@@ -195,7 +195,7 @@ pub(super) fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<Micr
 /// headers named `x-ms-*`, so such headers are refused then.
 fn headers(options: &RemoteOptions, signed: bool) -> Result<(HeaderMap, HeaderMap)> {
     let headers = options.headers.for_store(options.anonymous)?;
-    let (mut headers, of_blobs) = blob_headers::split(headers);
+    let (mut headers, of_blobs) = blob_headers::split(&headers);
     let covered = headers.keys().find(|name| name.as_str().starts_with("x-ms-"));
     if let Some(name) = covered.filter(|_| signed) {
         return Err(Error::new(

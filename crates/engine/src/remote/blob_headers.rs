@@ -43,9 +43,9 @@ fn is_of_blob(name: &str) -> bool {
 }
 
 /// The fields for every request, and those that describe a blob.
-pub(super) fn split(headers: HeaderMap) -> (HeaderMap, HeaderMap) {
+pub(super) fn split(headers: &HeaderMap) -> (HeaderMap, HeaderMap) {
     let (mut of_requests, mut of_blobs) = (HeaderMap::new(), HeaderMap::new());
-    for (name, value) in &headers {
+    for (name, value) in headers {
         let part = if is_of_blob(name.as_str()) { &mut of_blobs } else { &mut of_requests };
         part.append(name, value.clone());
     }

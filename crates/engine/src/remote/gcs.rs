@@ -58,7 +58,7 @@ pub(super) fn connect(
         require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
     }
     let headers = headers(options, anonymous)?;
-    let (of_requests, of_blobs) = blob_headers::split(headers.clone());
+    let (of_requests, of_blobs) = blob_headers::split(&headers);
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
     let selection = Selection::of_caller(prefix, options).with("endpoint", base);
     let mut builder = builder

@@ -223,7 +223,7 @@ impl Bucket {
         unsigned: &HeaderMap,
     ) -> Abilities {
         let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
-        let (mut headers, of_blobs) = blob_headers::split(self.headers.clone());
+        let (mut headers, of_blobs) = blob_headers::split(&self.headers);
         headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let authorize = S3Authorize {

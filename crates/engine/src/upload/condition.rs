@@ -33,7 +33,9 @@ pub(super) async fn prove(transfer: &Transfer, way: WriteWay) -> Result<()> {
         drop(permit);
         match outcome {
             Ok(Ok(note)) => {
-                note.into_iter().for_each(|note| transfer.note(note));
+                if let Some(note) = note {
+                    transfer.note(note);
+                }
                 return Ok(());
             }
             Ok(Err(error)) => attempts.interrupted(error).await?,

@@ -127,7 +127,7 @@ async fn copy(
     let has_copies = profile.parts.as_ref().is_some_and(|parts| parts.copies) && len > 0;
     let in_parts = has_copies && part_bytes.is_some();
     let fits = profile.copy_bytes_max.is_some_and(|max| len <= max);
-    if !(fits && is_kept) && !has_copies {
+    if !has_copies && !(fits && is_kept) {
         return Ok(None);
     }
     condition::check(transfer, precondition).await?;

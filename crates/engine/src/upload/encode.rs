@@ -139,8 +139,8 @@ pub(super) fn encoded(
     let encoder = Encoder::new(coding)?;
     let taken = Arc::clone(taken);
     let inner = Some(Box::new(inner));
-    let encoded = EncodedStream { coding, inner, encoder: Some(encoder), taken };
-    Ok(OpenedSource::Stream(SourceStream::of_encoded(encoded)))
+    let stream = EncodedStream { coding, inner, encoder: Some(encoder), taken };
+    Ok(OpenedSource::Stream(SourceStream::of_encoded(stream)))
 }
 
 /// A source that is read by position, from its beginning to its end.

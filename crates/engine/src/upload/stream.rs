@@ -42,7 +42,7 @@ enum Kind {
     Local { stream: LocalStream, name: Arc<str>, cancel: CancellationToken },
     Body { body: Body, rest: Bytes },
     Reader(Box<dyn AsyncRead + Send + Unpin>),
-    Encoded { stream: EncodedStream, rest: Bytes },
+    Encoded { stream: Box<EncodedStream>, rest: Bytes },
 }
 
 impl fmt::Debug for SourceStream {
@@ -80,7 +80,7 @@ impl SourceStream {
     }
 
     pub(super) fn of_encoded(stream: EncodedStream) -> Self {
-        Self(Kind::Encoded { stream, rest: Bytes::new() })
+        Self(Kind::Encoded { stream: Box::new(stream), rest: Bytes::new() })
     }
 
     /// Bytes that the stream itself holds while a part is read.

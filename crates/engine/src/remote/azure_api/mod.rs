@@ -70,19 +70,16 @@ pub(super) struct AzureWriter {
 }
 
 impl AzureWriter {
-    /// `encryption` has the headers of the customer's key.
+    /// `encryption` has the headers of the customer's key, `of_blobs` those that describe each new
+    /// blob.
     pub(super) fn new(
         client: ObjectClient,
         authorize: Arc<AzureAuthorize>,
         encryption: HeaderMap,
+        of_blobs: HeaderMap,
     ) -> Self {
         let accepted = Arc::new(AcceptedChecksums::new(CHECKSUMS).or_failing());
-        Self { client, authorize, encryption, accepted, of_blobs: HeaderMap::new() }
-    }
-
-    /// Adds these headers to the description of each new blob.
-    pub(super) fn describing(self, of_blobs: HeaderMap) -> Self {
-        Self { of_blobs, ..self }
+        Self { client, authorize, encryption, accepted, of_blobs }
     }
 
     fn error(&self, kind: ErrorKind, blob: &str, message: impl Into<String>) -> Error {
