@@ -73,7 +73,7 @@ pub use tidegate_core::retry::{RetryClass, RetryPolicy};
 pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use transfer::target::Target;
-pub use upload::{OnFailure, UploadSource};
+pub use upload::{ContentCoding, OnFailure, UploadSource};
 pub use verified::{PartsChecksum, Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.

@@ -45,6 +45,8 @@ Examples:
           into a bucket, in parts; run it again to resume
   tidegate cp --no-clobber model.bin gs://bucket/model.bin
           only if nothing has the name; of many writers one wins
+  tidegate cp --gzip --cache-control max-age=3600 app.js s3://bucket/app.js
+          compressed on the way; browsers unpack it
   tar -c folder | tidegate cp - az://container/folder.tar
           what a pipe brings, of any length
   tidegate cp s3://bucket/a.bin gs://other/a.bin

@@ -87,6 +87,7 @@ mod store;
 mod terminal;
 mod token_service;
 mod upload;
+mod upload_described;
 mod upload_killed;
 mod usage;
 mod versions;

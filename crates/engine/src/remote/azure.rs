@@ -22,7 +22,7 @@ use super::object_client::{Authorize, ObjectClient};
 use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write};
+use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
 
@@ -47,7 +47,7 @@ pub(super) fn connect(
         .with("account", setting(AzureConfigKey::AccountName))
         .with("endpoint", setting(AzureConfigKey::Endpoint))
         .with("encryption key", setting(AzureConfigKey::EncryptionKey));
-    let headers = headers(options, by_key && !options.anonymous)?;
+    let (headers, of_blobs) = headers(options, by_key && !options.anonymous)?;
     let mut builder = builder
         .with_container_name(container)
         .with_retry(no_retries())
@@ -84,7 +84,8 @@ pub(super) fn connect(
     let authorizing = Arc::clone(&authorize) as Arc<dyn Authorize>;
     let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix);
     let client = client.keyed(keyed);
-    let writer = Arc::new(AzureWriter::new(client, authorize, encryption.unwrap_or_default()));
+    let writer = AzureWriter::new(client, authorize, encryption.unwrap_or_default());
+    let writer = Arc::new(writer.describing(of_blobs));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
         .with_headers(headers)
@@ -189,10 +190,12 @@ pub(super) fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<Micr
     })
 }
 
-/// The caller's headers. The transport adds them after the request is signed. A signature with the
-/// account's key (`signed`) covers all headers named `x-ms-*`, so such headers are refused then.
-fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
-    let mut headers = options.headers.for_store(options.anonymous)?;
+/// The caller's headers for every request, and those that describe a blob. The transport adds the
+/// former after the request is signed. A signature with the account's key (`signed`) covers all
+/// headers named `x-ms-*`, so such headers are refused then.
+fn headers(options: &RemoteOptions, signed: bool) -> Result<(HeaderMap, HeaderMap)> {
+    let headers = options.headers.for_store(options.anonymous)?;
+    let (mut headers, of_blobs) = blob_headers::split(headers);
     let covered = headers.keys().find(|name| name.as_str().starts_with("x-ms-"));
     if let Some(name) = covered.filter(|_| signed) {
         return Err(Error::new(
@@ -204,5 +207,5 @@ fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
         .with_hint("use a SAS token or a managed identity"));
     }
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(headers)
+    Ok((headers, of_blobs))
 }

@@ -26,7 +26,9 @@ use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write, gcs_account};
+use super::{
+    CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers, gcs_account,
+};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -56,6 +58,7 @@ pub(super) fn connect(
         require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
     }
     let headers = headers(options, anonymous)?;
+    let (of_requests, of_blobs) = blob_headers::split(headers.clone());
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
     let selection = Selection::of_caller(prefix, options).with("endpoint", base);
     let mut builder = builder
@@ -86,7 +89,7 @@ pub(super) fn connect(
     let base = base.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
     let authorize = GcsAuthorize {
         base: format!("{}/{bucket}", base.trim_end_matches('/')),
-        headers: headers.clone(),
+        headers: of_requests.clone(),
         credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
     };
     let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
@@ -94,8 +97,9 @@ pub(super) fn connect(
         ObjectClient::new(transport.clone(), Arc::new(authorize), renew, Dialect::Gcs, prefix)
             .keyed(options.customer_key.is_some());
     let buckets = GcsBucket { client: client.clone(), base: base.clone(), name: bucket.to_owned() };
-    let json = JsonBucket::new(&base, bucket, &headers)?;
-    let writer = Arc::new(GcsWriter::new(XmlWriter::new(client, XmlDialect::Gcs), json));
+    let json = JsonBucket::new(&base, bucket, &of_requests)?;
+    let xml = XmlWriter::new(client, XmlDialect::Gcs).describing(of_blobs);
+    let writer = Arc::new(GcsWriter::new(xml, json));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Gcs, prefix, selection)
         .with_headers(headers)

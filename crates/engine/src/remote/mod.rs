@@ -20,6 +20,8 @@
 //! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
 //! kinds of version into preconditions, and refuses the other kinds.
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod blob_headers;
 mod buckets;
 #[cfg(feature = "_transport")]
 mod by_url;
@@ -150,7 +152,7 @@ pub use version::Version;
 pub use write::{
     Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
     Payload, Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
-    UploadState, Write, WriteOptions, WriteProfile, Written,
+    UploadState, Write, WriteOptions, WriteProfile, WriteWay, Written,
 };
 
 /// A place that holds blobs: the handle that gives access to its abilities.

@@ -10,6 +10,7 @@
 //! - Of a response at most [`TEXT_BYTES_MAX`] bytes are held, of a refusal [`REFUSAL_BYTES_MAX`].
 
 mod request;
+mod starting_line;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) use self::request::ObjectRequest;
 pub(super) use self::request::encoded;
 #[cfg(feature = "gcs")]
 pub(super) use self::request::{OtherAddress, Secret};
+#[cfg(any(feature = "gcs", feature = "s3"))]
+pub(super) use self::starting_line::{Runner, StartingLine};
 use super::archive::Archived;
 use super::credentials::Renew;
 use super::object::unanswered;
@@ -333,7 +336,11 @@ impl ObjectClient {
         }
         let answer = match request.payload {
             Some(payload) if len_bytes > 0 => {
-                let body = RequestBody::stream(payload.open(), len_bytes);
+                let frames = match request.runner {
+                    Some(runner) => runner.hold(payload.open(), len_bytes),
+                    None => payload.open(),
+                };
+                let body = RequestBody::stream(frames, len_bytes);
                 self.transport.send(shell.map(|_| body)).await
             }
             _ => self.transport.send(shell).await,

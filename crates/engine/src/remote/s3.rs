@@ -38,7 +38,7 @@ use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{List, RemoteOptions, Selection, Write, s3_profile};
+use super::{List, RemoteOptions, Selection, Write, blob_headers, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
@@ -87,8 +87,15 @@ pub(super) fn connect(
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
     let (transport, is_signed) = (transport.clone(), credentials.is_some());
-    let prefix_owned = prefix.to_owned();
-    let bucket = Bucket { builder, headers, prefix: prefix_owned, keyed, is_signed, transport };
+    let bucket = Bucket {
+        builder,
+        headers,
+        prefix: prefix.to_owned(),
+        keyed,
+        is_signed,
+        trusts_conditions: options.trust_conditions,
+        transport,
+    };
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -152,6 +159,7 @@ struct Bucket {
     prefix: String,
     keyed: bool,
     is_signed: bool,
+    trusts_conditions: bool,
     transport: Transport,
 }
 
@@ -215,7 +223,7 @@ impl Bucket {
         unsigned: &HeaderMap,
     ) -> Abilities {
         let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
-        let mut headers = self.headers.clone();
+        let (mut headers, of_blobs) = blob_headers::split(self.headers.clone());
         headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let authorize = S3Authorize {
@@ -235,7 +243,8 @@ impl Bucket {
             .keyed(self.keyed);
         let is_regional = endpoint(&self.builder).is_none();
         let buckets = S3Bucket { client: client.clone(), authorize, is_regional };
-        let writer = Arc::new(XmlWriter::new(client, XmlDialect::S3));
+        let writer = XmlWriter::new(client, XmlDialect::S3).describing(of_blobs);
+        let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),

@@ -59,6 +59,11 @@ pub(super) const COMMANDS: &[Known] = &[
         |_, ran| ran.stderr.contains("  verified "),
     ),
     as_(
+        "tidegate cp --gzip app.js s3://bucket/app.js",
+        "tidegate cp --gzip toolchain.tar s3://bucket/app.js",
+        |_, ran| ran.stderr.contains("compressed from"),
+    ),
+    as_(
         "tidegate cp s3://bucket/a.bin gs://other/a.bin",
         "tidegate cp s3://bucket/key gs://other/a.bin",
         |_, ran| ran.stderr.contains("  verified crc32c"),

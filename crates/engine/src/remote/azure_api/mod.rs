@@ -41,7 +41,7 @@ use super::write::{
     Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
     WriteProfile, Written,
 };
-use super::{PageToken, Version, key};
+use super::{PageToken, Version, blob_headers, key};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -63,6 +63,8 @@ pub(super) struct AzureWriter {
     /// The customer's key, for requests that need it.
     encryption: HeaderMap,
     accepted: Arc<AcceptedChecksums>,
+    /// Describe each new blob, in addition to the options of its write.
+    of_blobs: HeaderMap,
 }
 
 impl AzureWriter {
@@ -73,7 +75,12 @@ impl AzureWriter {
         encryption: HeaderMap,
     ) -> Self {
         let accepted = Arc::new(AcceptedChecksums::new(CHECKSUMS).or_failing());
-        Self { client, authorize, encryption, accepted }
+        Self { client, authorize, encryption, accepted, of_blobs: HeaderMap::new() }
+    }
+
+    /// Adds these headers to the description of each new blob.
+    pub(super) fn describing(self, of_blobs: HeaderMap) -> Self {
+        Self { of_blobs, ..self }
     }
 
     fn error(&self, kind: ErrorKind, blob: &str, message: impl Into<String>) -> Error {
@@ -180,6 +187,10 @@ fn little_endian(checksum: &Checksum) -> String {
 
 #[async_trait]
 impl Write for AzureWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        blob_headers::pairs(&self.of_blobs)
+    }
+
     fn write_profile(&self, _precondition: &Precondition) -> WriteProfile {
         let checksums: Vec<ChecksumAlgorithm> = self.accepted.now().into_iter().collect();
         let parts = PartProfile {

@@ -173,7 +173,7 @@ impl WriteProfile {
             }
             (Guarantee::None, _) => format!("the remote does not check {what}"),
         };
-        Err(Error::new(ErrorKind::Unsupported, Operation::Write, blob, message))
+        Err(Error::new(ErrorKind::Unsupported, Operation::Locate, blob, message))
     }
 }
 
