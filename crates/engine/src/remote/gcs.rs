@@ -38,25 +38,7 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let bucket = prefix.strip_prefix("gs://").unwrap_or(prefix);
-    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
-    let anonymous = options.anonymous || (emulator.is_some() && options.endpoint.is_none());
-    let endpoint = options.endpoint.clone().or(emulator).map(|host| with_scheme(&host));
-
-    let mut builder = if anonymous {
-        // Anonymous access must not even read credentials in the environment.
-        GoogleCloudStorageBuilder::new()
-    } else {
-        environment(options)
-    };
-    if let Some(endpoint) = &endpoint {
-        url::Url::parse(endpoint).map_err(|error| {
-            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
-        })?;
-        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
-    }
-    if options.customer_key.is_some() {
-        require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
-    }
+    let (builder, anonymous) = configured(options)?;
     let headers = headers(options, anonymous)?;
     let (of_requests, of_blobs) = blob_headers::split(&headers);
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
@@ -112,6 +94,29 @@ pub(super) fn connect(
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(options.customer_key.is_some()))
+}
+
+/// The settings of the caller and the environment, and whether requests are not signed.
+fn configured(options: &RemoteOptions) -> Result<(GoogleCloudStorageBuilder, bool)> {
+    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    let anonymous = options.anonymous || (emulator.is_some() && options.endpoint.is_none());
+    let endpoint = options.endpoint.clone().or(emulator).map(|host| with_scheme(&host));
+    let mut builder = if anonymous {
+        // Anonymous access must not even read credentials in the environment.
+        GoogleCloudStorageBuilder::new()
+    } else {
+        environment(options)
+    };
+    if let Some(endpoint) = &endpoint {
+        url::Url::parse(endpoint).map_err(|error| {
+            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
+        })?;
+        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
+    }
+    if options.customer_key.is_some() {
+        require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
+    }
+    Ok((builder, anonymous))
 }
 
 fn credentials(

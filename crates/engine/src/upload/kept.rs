@@ -8,7 +8,7 @@ use crate::remote::{BlobInfo, WriteOptions, WriteProfile};
 const MODIFIED: [&str; 2] = ["mtime", "goog-reserved-file-mtime"];
 
 /// The options of a copy, and what it loses.
-pub(crate) struct Kept {
+pub(crate) struct KeptDescription {
     pub(crate) options: WriteOptions,
     /// Sentences about metadata that the target cannot keep.
     pub(crate) notes: Vec<String>,
@@ -16,15 +16,15 @@ pub(crate) struct Kept {
 
 /// The description of a copy of a blob with these facts. A value that the caller gives takes the
 /// place of the source's; metadata that the caller gives replace all of the source's.
-pub(crate) fn description(info: &BlobInfo, options: &WriteOptions, profile: &WriteProfile) -> Kept {
+pub(crate) fn description(info: &BlobInfo, options: &WriteOptions, profile: &WriteProfile) -> KeptDescription {
     let (mut options, mut notes) = (options.clone(), Vec::new());
     let or = |given: Option<String>, found: &Option<String>| given.or_else(|| found.clone());
     options.content_type = or(options.content_type, &info.content_type);
     options.content_encoding = or(options.content_encoding, &info.content_encoding);
-    let Some(found) = info.description.as_deref() else { return Kept { options, notes } };
+    let Some(found) = info.description.as_deref() else { return KeptDescription { options, notes } };
     options.cache_control = or(options.cache_control, &found.cache_control);
     if !profile.keeps_metadata {
-        return Kept { options, notes };
+        return KeptDescription { options, notes };
     }
     for (name, value) in [
         ("content-disposition", &found.content_disposition),
@@ -36,7 +36,7 @@ pub(crate) fn description(info: &BlobInfo, options: &WriteOptions, profile: &Wri
         }
     }
     if !options.metadata.is_empty() {
-        return Kept { options, notes };
+        return KeptDescription { options, notes };
     }
     for (name, value) in &found.metadata {
         let time = MODIFIED.contains(&name.as_str()).then(|| time(value)).flatten();
@@ -48,7 +48,7 @@ pub(crate) fn description(info: &BlobInfo, options: &WriteOptions, profile: &Wri
             options.metadata.push((name.clone(), value.clone()));
         }
     }
-    Kept { options, notes }
+    KeptDescription { options, notes }
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -76,13 +76,13 @@ mod tests {
     use crate::remote::BlobDescription;
 
     fn source(metadata: &[(&str, &str)]) -> BlobInfo {
-        let mut description = BlobDescription::default();
-        description.cache_control = Some("no-cache".to_owned());
-        description.content_language = Some("de".to_owned());
-        description.metadata = metadata
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let metadata = metadata.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let description = BlobDescription {
+            cache_control: Some("no-cache".to_owned()),
+            content_language: Some("de".to_owned()),
+            metadata: metadata.collect(),
+            ..BlobDescription::default()
+        };
         BlobInfo {
             content_type: Some("text/csv".to_owned()),
             description: Some(Box::new(description)),
