@@ -49,10 +49,7 @@ pub(super) fn connect(
         environment(options)
     };
     if let Some(endpoint) = &endpoint {
-        url::Url::parse(endpoint).map_err(|error| {
-            invalid(endpoint, "the endpoint is not a valid URL").caused_by(error)
-        })?;
-        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
+        builder = at_endpoint(builder, endpoint)?;
     }
     if options.customer_key.is_some() {
         require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
@@ -112,6 +109,15 @@ pub(super) fn connect(
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(options.customer_key.is_some()))
+}
+
+fn at_endpoint(
+    builder: GoogleCloudStorageBuilder,
+    endpoint: &str,
+) -> Result<GoogleCloudStorageBuilder> {
+    url::Url::parse(endpoint)
+        .map_err(|error| invalid(endpoint, "the endpoint is not a valid URL").caused_by(error))?;
+    Ok(builder.with_base_url(endpoint.trim_end_matches('/')))
 }
 
 fn credentials(

@@ -14,8 +14,8 @@ use super::landed::Making;
 use super::{Transfer, UploadOptions, condition, copied_parts, kept, landed, proof};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{
-    BlobInfo, CopySource, Guarantee, Location, Precondition, WriteOptions, WriteProfile, WriteWay,
-    Written,
+    BlobInfo, CopySource, Guarantee, Location, Precondition, Write, WriteOptions, WriteProfile,
+    WriteWay, Written,
 };
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
@@ -82,7 +82,7 @@ fn source_at(source: &Location, info: &BlobInfo, target: &Location) -> Result<Op
     if Arc::ptr_eq(&source.remote, &target.remote) {
         return Ok(Some(from));
     }
-    let bucket = source.remote.as_write().and_then(|source| source.bucket());
+    let bucket = source.remote.as_write().and_then(Write::bucket);
     Ok(match (bucket, target.write()?.bucket()) {
         (Some(source), Some(target)) if source.service == target.service => {
             let is_same = source.name == target.name;
@@ -127,7 +127,7 @@ async fn copy(
     let has_copies = profile.parts.as_ref().is_some_and(|parts| parts.copies) && len > 0;
     let in_parts = has_copies && part_bytes.is_some();
     let fits = profile.copy_bytes_max.is_some_and(|max| len <= max);
-    if !has_copies && !(fits && is_kept) {
+    if !(has_copies || fits && is_kept) {
         return Ok(None);
     }
     condition::check(transfer, precondition).await?;

@@ -76,13 +76,13 @@ mod tests {
     use crate::remote::BlobDescription;
 
     fn source(metadata: &[(&str, &str)]) -> BlobInfo {
-        let mut description = BlobDescription::default();
-        description.cache_control = Some("no-cache".to_owned());
-        description.content_language = Some("de".to_owned());
-        description.metadata = metadata
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let metadata = metadata.iter();
+        let description = BlobDescription {
+            cache_control: Some("no-cache".to_owned()),
+            content_language: Some("de".to_owned()),
+            metadata: metadata.map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..BlobDescription::default()
+        };
         BlobInfo {
             content_type: Some("text/csv".to_owned()),
             description: Some(Box::new(description)),
