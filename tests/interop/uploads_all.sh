@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# `tidegate cp` to imitations of S3 that ignore conditions, accept wrong checksums or keep none. `--all`
-# runs this suite; without it, the suite runs only by name.
+# `tidegate cp` to imitations of S3 that ignore conditions, accept wrong checksums or keep none, and of
+# a file of 20 GiB to a server that keeps nothing. `--all` runs this suite; without it, the suite runs
+# only by name.
 #
 # What tidegate reports as stored must be there. What an imitation cannot do is refused: of writers that race
 # with --no-clobber one wins, or all are refused.
@@ -35,6 +36,7 @@ uploads_all_suite() {
   serve s3s-fs "http://127.0.0.1:$s3s_port/" "$cache/bin/s3s-fs" --access-key "$AWS_ACCESS_KEY_ID" \
     --secret-key "$AWS_SECRET_ACCESS_KEY" --host 127.0.0.1 --port "$s3s_port" "$work/s3s"
   imitation s3s-fs "http://127.0.0.1:$s3s_port" refused refused
+  check 'uploads: 20 GiB within 128 MiB of memory' huge_within_memory
   unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_REGION AWS_ENDPOINT_URL
 }
 
@@ -185,4 +187,37 @@ has_read() {
   local count
   count=$(sed -n 's/^rchar: //p' "/proc/$1/io")
   ((count >= 20 * 1024 * 1024))
+}
+
+# A sparse file, from which 2,560 parts are read. The server has their lengths and checksums. Takes some
+# 40 s of CPU.
+huge_within_memory() {
+  local bytes=$((20 * 1024 * 1024 * 1024)) limit_kib=$((128 * 1024)) port peak_kib
+  (cd "$repository" && cargo build --release --quiet --locked -p tidegate-testkit --example discard)
+  port=$(free_ports 1)
+  mkfifo until
+  "${CARGO_TARGET_DIR:-$repository/target}/release/examples/discard" "$port" <until >received &
+  local server=$!
+  exec {until}>until
+  until_true 30 answers "$server" "http://127.0.0.1:$port/" || fail 'the server does not answer'
+  truncate -s "$bytes" huge
+  export AWS_ENDPOINT_URL=http://127.0.0.1:$port
+  peak_kib=$(
+    python3 - "$tidegate" cp --json --memory 64MiB huge s3://bucket/huge <<'PYTHON'
+import resource, subprocess, sys
+with open("report.json", "wb") as report:
+    subprocess.run(sys.argv[1:], stdout=report, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+PYTHON
+  )
+  exec {until}>&-
+  wait "$server"
+  # The CRC-64/NVME of 20 GiB of zeros.
+  local length crc unfinished
+  read -r length crc unfinished <received
+  expect_equal length "$length" "$bytes"
+  expect_equal 'unfinished uploads' "$unfinished" 0
+  expect_equal crc "$crc" "$(field report.json checksums.crc64nvme)"
+  printf '      peak: %d MiB\n' "$((peak_kib / 1024))"
+  ((peak_kib <= limit_kib)) || fail "peak of $peak_kib KiB"
 }

@@ -38,6 +38,9 @@ mod client;
 mod download;
 pub mod error;
 pub mod events;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzed;
 mod names;
 mod offload;
 mod progress;

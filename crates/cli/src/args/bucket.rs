@@ -4,10 +4,12 @@ use clap::{Args, ValueHint};
 
 use super::remote::RemoteArgs;
 
+/// A comment could not have these URLs without brackets, which the help would show.
+const BUCKET: &str = "The bucket: s3://BUCKET, gs://BUCKET or az://CONTAINER";
+
 #[derive(Debug, Args)]
 pub(crate) struct MbArgs {
-    /// The bucket: s3://BUCKET, gs://BUCKET or az://CONTAINER
-    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(value_name = "URL", value_hint = ValueHint::Url, help = BUCKET)]
     pub(crate) bucket: String,
     /// Where the bucket is: a region of S3, or a location of Google Cloud Storage [default: the region
     /// of the settings; the service's own]
@@ -23,8 +25,7 @@ pub(crate) struct MbArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RbArgs {
-    /// The bucket: s3://BUCKET, gs://BUCKET or az://CONTAINER
-    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(value_name = "URL", value_hint = ValueHint::Url, help = BUCKET)]
     pub(crate) bucket: String,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,

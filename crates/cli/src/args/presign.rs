@@ -8,8 +8,9 @@ use crate::duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct PresignArgs {
-    /// The blob: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY
-    #[arg(value_name = "URL", value_hint = ValueHint::Url)]
+    // A comment could not have these URLs without brackets, which the help would show.
+    #[arg(value_name = "URL", value_hint = ValueHint::Url,
+          help = "The blob: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY")]
     pub(crate) blob: String,
     /// What the URL allows: to read the blob, to store it, to delete it, or to ask for its facts
     #[arg(long, value_name = "METHOD", default_value = "get")]

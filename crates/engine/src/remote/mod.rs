@@ -27,6 +27,8 @@ mod buckets;
 mod by_url;
 mod delete;
 mod file;
+#[cfg(all(fuzzing, feature = "gcs", feature = "s3", feature = "azure"))]
+pub(crate) mod fuzzed;
 mod list;
 pub(crate) mod local;
 mod locate;

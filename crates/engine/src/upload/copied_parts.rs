@@ -11,7 +11,7 @@ use tidegate_core::checksum::Checksum;
 
 use super::parted::{begin, commit, ended, part_profile, ranges};
 use super::units::Job;
-use super::{Made, Transfer, landed, plan};
+use super::{Made, Transfer, landed};
 use crate::error::Result;
 use crate::remote::{
     BlobInfo, CompleteRequest, CopySource, PartProfile, StoredPart, WriteOptions, Written,
@@ -32,11 +32,18 @@ pub(super) async fn copy(
     let options = landed::marked(&options)?;
     let upload = begin(transfer, &options).await?;
     let profile = part_profile(transfer, &upload)?;
-    let wanted = transfer.options.part_bytes.unwrap_or(PART_BYTES);
-    let part_bytes = plan::part_bytes(len, Some(wanted), &profile, transfer)?;
+    let part_bytes = match transfer.options.part_bytes {
+        Some(wished) => transfer.planned(len, Some(wished), &profile),
+        // The longest blobs need longer parts.
+        None => transfer.planned(len, None, &profile).map(|bytes| bytes.max(PART_BYTES)),
+    };
     let checksum = checksum(info, &profile);
     let job = Job { transfer: Arc::clone(transfer), upload, profile, journal: None };
-    let copied = match parts(&job, from, len, part_bytes).await {
+    let copied = match part_bytes {
+        Ok(part_bytes) => parts(&job, from, len, part_bytes).await,
+        Err(error) => Err(error),
+    };
+    let copied = match copied {
         Ok(parts) => complete(&job, parts, checksum).await,
         Err(error) => Err(error),
     };

@@ -28,6 +28,8 @@ pub(super) struct UploadFile {
     len: u64,
     stamp: Version,
     modified: Option<SystemTime>,
+    /// A temporary file, which only the upload writes to.
+    is_spooled: bool,
     #[expect(dead_code, reason = "held until the file is closed")]
     descriptors: Descriptors,
 }
@@ -47,7 +49,9 @@ impl UploadFile {
                 let (len, stamp) = (metadata.len(), file_stamp(&metadata));
                 let modified = metadata.modified().ok();
                 let file = Arc::new(file);
-                let opened = Self { file, path, name, len, stamp, modified, descriptors };
+                let is_spooled = false;
+                let opened =
+                    Self { file, path, name, len, stamp, modified, is_spooled, descriptors };
                 OpenedSource::PositionalSource(Arc::new(PositionalSource::File(Arc::new(opened))))
             }
             LocalFile::Stream(stream) => {
@@ -62,7 +66,7 @@ impl UploadFile {
         let descriptors = descriptors::acquire(descriptors::UPLOAD).await;
         let stamp = Version::FileStamp("spooled".to_owned());
         let (path, modified) = (PathBuf::new(), None);
-        Ok(Self { file, path, name, len, stamp, modified, descriptors })
+        Ok(Self { file, path, name, len, stamp, modified, is_spooled: true, descriptors })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -97,21 +101,26 @@ impl UploadFile {
     /// Fails with `Changed` if the file is no longer what it was when it was opened.
     pub(super) async fn check_unchanged(self: &Arc<Self>) -> Result<()> {
         let this = Arc::clone(self);
-        offload(Operation::Upload, &self.name, move || {
-            let failed = |error| local::failed(&this.name, Operation::Upload, error);
-            let now: Metadata = this.file.metadata().map_err(failed)?;
-            if file_stamp(&now) == this.stamp {
-                return Ok(());
-            }
-            let (before, now) = (this.len, now.len());
-            let how = if now == before {
-                "it was written to".to_owned()
-            } else {
-                format!("it had {before} bytes, and has {now}")
-            };
-            Err(this.changed(&how))
-        })
-        .await
+        offload(Operation::Upload, &self.name, move || this.unchanged()).await
+    }
+
+    /// As [`Self::check_unchanged`]. Blocks.
+    pub(super) fn unchanged(&self) -> Result<()> {
+        if self.is_spooled {
+            return Ok(());
+        }
+        let failed = |error| local::failed(&self.name, Operation::Upload, error);
+        let now: Metadata = self.file.metadata().map_err(failed)?;
+        if file_stamp(&now) == self.stamp {
+            return Ok(());
+        }
+        let (before, now) = (self.len, now.len());
+        let how = if now == before {
+            "it was written to".to_owned()
+        } else {
+            format!("it had {before} bytes, and has {now}")
+        };
+        Err(self.changed(&how))
     }
 
     /// The error of a source that changed.

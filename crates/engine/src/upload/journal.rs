@@ -9,13 +9,13 @@
 //! saves reading them again. A journal that cannot be written costs only the resume.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Crc};
 
@@ -32,6 +32,9 @@ const FORM: u32 = 1;
 
 /// Separates the names of journals from other uses of the user's key.
 const DOMAIN: &str = "tidegate upload journal";
+
+/// Only the owner reads and writes it.
+const PRIVATE: u32 = 0o600;
 
 /// 10,000 lines of parts take about 1 MiB.
 const BYTES_MAX: u64 = 16 << 20;
@@ -123,7 +126,9 @@ impl UploadJournal {
         }
         loop {
             let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).mode(0o600);
+            // A link would lead to a file that is no journal.
+            let flags = OFlags::NOFOLLOW.bits().cast_signed();
+            options.read(true).append(true).create(true).mode(PRIVATE).custom_flags(flags);
             let file = options.open(&path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
@@ -131,7 +136,12 @@ impl UploadJournal {
                 Err(error) => return Err(error.into()),
             }
             // Its owner may have removed it between the opening and the lock.
-            if file.metadata()?.nlink() > 0 {
+            let metadata = file.metadata()?;
+            if metadata.nlink() > 0 {
+                // It may have come from a backup.
+                if metadata.mode() & 0o077 != 0 {
+                    file.set_permissions(Permissions::from_mode(PRIVATE))?;
+                }
                 return Ok(Some(Self { path, file: Arc::new(file), stamp }));
             }
         }
@@ -141,22 +151,7 @@ impl UploadJournal {
     fn recorded(&self) -> Option<Recorded> {
         let mut text = String::new();
         (&*self.file).take(BYTES_MAX).read_to_string(&mut text).ok()?;
-        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let head: Head = serde_json::from_str(lines.next()?).ok()?;
-        if head.form != FORM {
-            return None;
-        }
-        let parts = lines.map_while(|line| {
-            let line: Line = serde_json::from_str(line).ok()?;
-            let algorithm = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32c]
-                .into_iter()
-                .find(|algorithm| algorithm.name() == line.algorithm)?;
-            let crc = Checksum::from_base64(algorithm, &line.crc).ok()?;
-            Some((line.part, RecordedPart { crc, tag: line.tag }))
-        });
-        let parts = parts.collect();
-        let Head { upload, part_bytes, len, stamp, .. } = head;
-        Some(Recorded { upload, part_bytes, len, stamp, parts })
+        Recorded::read(&text)
     }
 
     /// Records a new upload in place of an earlier one.
@@ -204,9 +199,34 @@ async fn warned(work: impl FnOnce() -> io::Result<()> + Send + 'static) {
     }
 }
 
+impl Recorded {
+    /// Reads the text of a journal; `None` if it is not in our form.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let head: Head = serde_json::from_str(lines.next()?).ok()?;
+        if head.form != FORM {
+            return None;
+        }
+        let parts = lines.map_while(|line| {
+            let line: Line = serde_json::from_str(line).ok()?;
+            let algorithm = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32c]
+                .into_iter()
+                .find(|algorithm| algorithm.name() == line.algorithm)?;
+            let crc = Checksum::from_base64(algorithm, &line.crc).ok()?;
+            Some((line.part, RecordedPart { crc, tag: line.tag }))
+        });
+        let parts = parts.collect();
+        let Head { upload, part_bytes, len, stamp, .. } = head;
+        Some(Self { upload, part_bytes, len, stamp, parts })
+    }
+}
+
 impl RecordedPart {
     /// The CRC of a part of `len` bytes.
     pub(super) fn crc(&self, len: u64) -> Option<Crc> {
         Crc::from_checksum(&self.crc, len)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,8 @@ mod copied_parts;
 pub(crate) mod copying;
 mod encode;
 mod file;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
 mod journal;
 pub(crate) mod kept;
 mod landed;
@@ -67,7 +69,7 @@ pub(crate) use self::source::frames;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Location, Write, WriteOptions, Written};
+use crate::remote::{Location, PartProfile, Write, WriteOptions, Written};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
@@ -241,7 +243,7 @@ impl Transfer {
         }
         let parts = profile.parts.filter(|_| !self.options.is_whole);
         let part_bytes = match &parts {
-            Some(parts) => Some(plan::part_bytes(len, self.options.part_bytes, parts, self)?),
+            Some(parts) => Some(self.planned(len, self.options.part_bytes, parts)?),
             None => None,
         };
         match part_bytes {
@@ -256,6 +258,12 @@ impl Transfer {
                 Err(self.error(ErrorKind::Unsupported, message))
             }
         }
+    }
+
+    /// The length of the parts of `len` bytes.
+    fn planned(&self, len: u64, wished: Option<u64>, profile: &PartProfile) -> Result<u64> {
+        let planned = plan::part_bytes(len, wished, profile);
+        planned.map_err(|no_plan| self.error(ErrorKind::Unsupported, no_plan.to_string()))
     }
 
     /// Records whether the remote confirmed the checksum of a request.

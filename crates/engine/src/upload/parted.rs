@@ -128,7 +128,7 @@ pub(super) fn ranges(len: u64, part_bytes: u64) -> impl Iterator<Item = (PartNum
     let count = u32::try_from(len.div_ceil(part_bytes.max(1))).unwrap_or(u32::MAX);
     (1..=count).filter_map(move |number| {
         let start = u64::from(number - 1) * part_bytes;
-        Some((PartNumber::new(number)?, start..len.min(start + part_bytes)))
+        Some((PartNumber::new(number)?, start..len.min(start.saturating_add(part_bytes))))
     })
 }
 

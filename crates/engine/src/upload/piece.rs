@@ -1,8 +1,8 @@
 //! The payload of a range: read once for its checksum, once to be sent, and compared.
 //!
 //! A checksum goes before the bytes, so the range of a file is read twice. The second reading
-//! computes the CRC again. The last piece is released only if both agree. Otherwise the request
-//! ends before its last byte, and the remote stores nothing.
+//! computes the CRC again. The last piece is released only if both agree, and if the file is what it
+//! was. Otherwise the request ends before its last byte, and the remote stores nothing.
 //!
 //! Invariant: of a range at most [`HELD_PIECES`] pieces are in memory at once: one that is being
 //! read, one that is held back, and those that the connection has taken and not yet written.
@@ -114,8 +114,12 @@ impl Reading {
             self.file.read_exact(&mut piece, self.left.start)?;
             self.crc.update(&piece);
             self.left.start += piece.len() as u64;
-            if self.left.is_empty() && self.crc != self.expected {
-                return Err(self.file.changed("its bytes differ from those read before"));
+            if self.left.is_empty() {
+                // Without the last piece the remote stores nothing.
+                if self.crc != self.expected {
+                    return Err(self.file.changed("its bytes differ from those read before"));
+                }
+                self.file.unchanged()?;
             }
             Ok((piece.freeze(), self))
         })

@@ -4,9 +4,16 @@
 //! 8 MiB are enough to hide the time between two requests, and few enough to lose when a
 //! connection breaks. A long blob gets longer parts, with room below the limit on their number.
 
-use super::Transfer;
-use crate::error::{ErrorKind, Result};
 use crate::remote::{PartOrder, PartProfile};
+
+/// Why a blob cannot be cut into parts that the remote takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoPlan {
+    #[error("it needs parts of {bytes} bytes, and the remote takes {max}")]
+    PartTooLong { bytes: u64, max: u64 },
+    #[error("it has {parts} parts of {bytes} bytes, and the remote takes at most {max}")]
+    TooManyParts { parts: u64, bytes: u64, max: u32 },
+}
 
 /// The length of parts that a remote with a limit of 10,000 takes up to 78 GiB of.
 pub(super) const PART_BYTES: u64 = 8 << 20;
@@ -28,7 +35,9 @@ fn by_len(len: u64, profile: &PartProfile) -> u64 {
     }
     // 95 of 100, so that a plan does not end exactly at the limit.
     let count = (u64::from(profile.count_max) / 100 * 95).max(1);
-    rounded(len.div_ceil(count))
+    let bytes = rounded(len.div_ceil(count));
+    // The longest blobs need every part in its full length.
+    if bytes > profile.bytes_max { profile.bytes_max } else { bytes }
 }
 
 /// The length of the parts of a blob of `len` bytes.
@@ -36,24 +45,18 @@ pub(super) fn part_bytes(
     len: u64,
     wished: Option<u64>,
     profile: &PartProfile,
-    transfer: &Transfer,
-) -> Result<u64> {
+) -> Result<u64, NoPlan> {
     if profile.order == PartOrder::InOrder {
         return Ok(wished.unwrap_or(PART_BYTES));
     }
     let bytes = wished.unwrap_or_else(|| by_len(len, profile)).max(profile.bytes_min);
     let bytes = bytes.div_ceil(profile.bytes_multiple).saturating_mul(profile.bytes_multiple);
     let parts = len.div_ceil(bytes.max(1));
-    let refused = |message: String| Err(transfer.error(ErrorKind::Unsupported, message));
     if bytes > profile.bytes_max {
-        let max = profile.bytes_max;
-        return refused(format!("it needs parts of {bytes} bytes, and the remote takes {max}"));
+        return Err(NoPlan::PartTooLong { bytes, max: profile.bytes_max });
     }
     if parts > u64::from(profile.count_max) {
-        let max = profile.count_max;
-        return refused(format!(
-            "it has {parts} parts of {bytes} bytes, and the remote takes at most {max}"
-        ));
+        return Err(NoPlan::TooManyParts { parts, bytes, max: profile.count_max });
     }
     Ok(bytes)
 }
@@ -75,5 +78,8 @@ pub(crate) fn stream_bytes_max(
     expected: Option<u64>,
 ) -> Option<u64> {
     let bytes = wished.unwrap_or_else(|| by_len(expected.unwrap_or(0), profile));
-    profile.is_equal.then(|| bytes.max(profile.bytes_min) * u64::from(profile.count_max))
+    profile.is_equal.then(|| bytes.max(profile.bytes_min).saturating_mul(profile.count_max.into()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use super::file::UploadFile;
 use super::journal::{Recorded, UploadJournal};
 use super::source::PositionalSource;
 use super::units::Done;
-use super::{Transfer, parted, sums};
+use super::{Transfer, parted, plan, sums};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{StoredPart, Upload, UploadState, WriteOptions, Written};
 
@@ -48,8 +48,13 @@ pub(super) async fn find(
     };
     let anew = |journal| Ok(Continued::Upload { journal: Some(journal), found: None });
     let Some(recorded) = recorded else { return anew(journal) };
+    if recorded.upload.blob != transfer.target.blob {
+        // Not ours, so its upload is not aborted either.
+        return anew(journal);
+    }
     let wished = transfer.options.part_bytes;
     let is_usable = recorded.len == source.len()
+        && is_planned(transfer, &recorded)?
         && is_same(&recorded.upload.options, options)
         && wished.is_none_or(|_| recorded.part_bytes == part_bytes);
     let write = transfer.write()?;
@@ -71,7 +76,10 @@ pub(super) async fn find(
         Ok(UploadState::Parts(listed)) => listed,
         Ok(UploadState::Prefix(_)) => Vec::new(),
         Ok(UploadState::Completed(_)) => return anew(journal),
-        Err(error) if error.kind() == ErrorKind::NotFound => return anew(journal),
+        // `Invalid`: the remote never gave such an id.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
+            return anew(journal);
+        }
         Err(error) => return Err(error),
     };
     let done = usable(transfer, source, file, &recorded, listed).await?;
@@ -88,6 +96,14 @@ pub(super) async fn find(
     })
 }
 
+/// Whether the recorded parts are some that the remote takes. Parts of one byte would take more memory
+/// than there is.
+fn is_planned(transfer: &Transfer, recorded: &Recorded) -> Result<bool> {
+    let Some(profile) = transfer.write()?.part_profile(&recorded.upload) else { return Ok(false) };
+    let bytes = recorded.part_bytes;
+    Ok(plan::part_bytes(recorded.len, Some(bytes), &profile) == Ok(bytes))
+}
+
 /// Whether two uploads make the same blob, apart from their marks.
 fn is_same(one: &WriteOptions, other: &WriteOptions) -> bool {
     let bare = |options: &WriteOptions| WriteOptions { mark: None, ..options.clone() };
@@ -95,7 +111,7 @@ fn is_same(one: &WriteOptions, other: &WriteOptions) -> bool {
 }
 
 /// The CRC of the whole, if all its parts are recorded.
-fn whole(recorded: &Recorded) -> Option<Crc> {
+pub(super) fn whole(recorded: &Recorded) -> Option<Crc> {
     let crcs = parted::ranges(recorded.len, recorded.part_bytes)
         .map(|(number, range)| recorded.parts.get(&number.get())?.crc(range.end - range.start));
     let crcs: Option<Vec<Crc>> = crcs.collect();
@@ -116,6 +132,10 @@ async fn usable(
     let mut listed: BTreeMap<u32, StoredPart> =
         listed.into_iter().map(|part| (part.number.get(), part)).collect();
     let mut done = BTreeMap::new();
+    if listed.is_empty() {
+        // A session has no parts, and may be longer than any number of them.
+        return Ok(done);
+    }
     for (number, range) in parted::ranges(recorded.len, recorded.part_bytes) {
         let len = range.end - range.start;
         let Some(part) = listed.remove(&number.get()).filter(|part| part.len_bytes == len) else {

@@ -21,7 +21,7 @@ use super::file::UploadFile;
 use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
 use super::units::StreamFeed;
-use super::{Made, Transfer, condition, landed, parted, piece, plan, whole};
+use super::{Made, Transfer, condition, landed, parted, piece, whole};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
@@ -304,8 +304,7 @@ pub(super) async fn read(
 
 fn first_part_bytes(transfer: &Transfer, profile: &PartProfile) -> Result<u64> {
     let options = &transfer.options;
-    let expected = options.expected_bytes.unwrap_or(0);
-    plan::part_bytes(expected, options.part_bytes, profile, transfer)
+    transfer.planned(options.expected_bytes.unwrap_or(0), options.part_bytes, profile)
 }
 
 fn no_length(transfer: &Transfer) -> Error {

@@ -72,3 +72,59 @@ pub(super) fn combined<'a>(parts: impl IntoIterator<Item = &'a Crc>) -> Option<C
     let first = *parts.next()?;
     parts.try_fold(first, |whole, part| whole.combine(part).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sums(bytes: &[u8], algorithm: Option<ChecksumAlgorithm>) -> PartSums {
+        let mut summer = PartSummer::new(algorithm);
+        for piece in bytes.chunks(7) {
+            summer.update(piece);
+        }
+        summer.finish()
+    }
+
+    proptest! {
+        /// Parts end in any order; the CRC of the whole is combined in the order of their numbers.
+        #[test]
+        fn the_parts_have_the_crc_of_the_whole(
+            bytes in proptest::collection::vec(any::<u8>(), 0..2_000),
+            cuts in proptest::collection::vec(0..2_000_usize, 0..12),
+            seed in any::<u64>(),
+        ) {
+            for algorithm in [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32c] {
+                let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+                cuts.extend([0, bytes.len()]);
+                cuts.sort_unstable();
+                let parts = cuts.windows(2).map(|cut| sums(&bytes[cut[0]..cut[1]], Some(algorithm)));
+                let mut numbered: Vec<(usize, Crc)> =
+                    parts.map(|sums| sums.crc).enumerate().collect();
+                let turns = usize::try_from(seed % 13).unwrap() % numbered.len();
+                numbered.rotate_left(turns);
+                let done: BTreeMap<usize, Crc> = numbered.into_iter().collect();
+                let whole = sums(&bytes, Some(algorithm));
+                prop_assert_eq!(combined(done.values()), Some(whole.crc));
+                prop_assert_eq!(whole.sent().cloned(), Checksummer::of(algorithm, &bytes).ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_remote_that_verifies_md5_gets_it_beside_the_crc() {
+        let sums = sums(b"abc", Some(ChecksumAlgorithm::Md5));
+        assert_eq!(sums.sent().cloned(), Checksummer::of(ChecksumAlgorithm::Md5, b"abc").ok());
+        assert_eq!(sums.crc, Crc::of(DEFAULT, b"abc"));
+    }
+
+    #[test]
+    fn crcs_of_two_algorithms_or_of_nothing_have_no_whole() {
+        let (one, other) = (CrcAlgorithm::Crc64Nvme, CrcAlgorithm::Crc32c);
+        assert_eq!(combined(&[Crc::of(one, b"a"), Crc::of(other, b"b")]), None);
+        assert_eq!(combined(&[]), None);
+    }
+}

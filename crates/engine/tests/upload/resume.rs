@@ -1,7 +1,10 @@
 //! An upload that was interrupted goes on.
 
+use tidegate::remote::{self, Precondition};
 use tidegate::{CancellationToken, ErrorKind};
-use tidegate_testkit::{CompleteAgain, Fault, Flavour, PartLie, Rule, WriteOptions};
+use tidegate_testkit::{
+    CompleteAgain, Fault, Flavour, PartLie, Rule, Server, ServerOptions, WriteOptions,
+};
 
 use crate::bed::{Bed, LEN, PART, noise};
 
@@ -145,4 +148,73 @@ async fn two_runs_of_one_upload_do_not_mix() {
     assert!(error.to_string().contains("another process"), "{error}");
     cancel.cancel();
     first.await.unwrap().unwrap_err();
+}
+
+/// The journals in the state folder.
+fn journals(bed: &Bed) -> Vec<std::path::PathBuf> {
+    let folder = bed.folder.path().join("state/uploads");
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Replaces a text in the only journal.
+fn edit_journal(bed: &Bed, from: &str, to: &str) {
+    let [journal] = &journals(bed)[..] else { panic!("one journal") };
+    let text = std::fs::read_to_string(journal).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(journal, text.replacen(from, to, 1)).unwrap();
+}
+
+#[tokio::test]
+async fn a_journal_cannot_send_a_session_to_another_host() {
+    let bed = Bed::new(Flavour::Gcs).await;
+    let other = Server::start(ServerOptions::of(Flavour::Gcs)).await.unwrap();
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    let absent = || remote::WriteOptions::when(Precondition::Absent);
+    let refused = Fault::Coded { status: 403, code: "AccessDenied" };
+    bed.server.script().push(Rule::new(refused).method("PUT").query("upload_id=").always());
+    bed.upload(&path).write(absent()).await.unwrap_err();
+    bed.server.script().clear();
+    edit_journal(&bed, "session:/", &format!("session:{}/", other.endpoint()));
+    bed.upload(&path).write(absent()).await.unwrap();
+    assert!(bed.stored().unwrap().bytes.as_deref() == Some(&*bytes));
+    assert_eq!(other.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_journal_of_another_blob_is_not_used() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    interrupted(&bed, &path).await;
+    edit_journal(&bed, "a/blob.bin", "a/other.bin");
+    bed.upload(&path).await.unwrap();
+    assert!(bed.stored().unwrap().bytes.as_deref() == Some(&*bytes));
+    assert_eq!(parts_sent(&bed), 3);
+    assert!(bed.requests("DELETE", "").is_empty(), "what is not ours is not aborted");
+}
+
+#[tokio::test]
+async fn a_journal_cannot_choose_parts_that_the_remote_does_not_take() {
+    for part_bytes in ["0", "1", "5242879", "18446744073709551615"] {
+        let bed = Bed::new(Flavour::S3).await;
+        let bytes = noise(LEN);
+        let path = bed.file(&bytes);
+        interrupted(&bed, &path).await;
+        let (from, to) = ("\"part_bytes\":5242880", format!("\"part_bytes\":{part_bytes}"));
+        edit_journal(&bed, from, &to);
+        // Without a wish of the caller the journal decides.
+        bed.client.upload(&path, &bed.target()).await.unwrap();
+        bed.has(&bytes);
+    }
+}
+
+#[tokio::test]
+async fn the_journal_goes_with_the_end_of_the_upload() {
+    let bed = Bed::new(Flavour::S3).await;
+    let path = bed.file(&noise(LEN));
+    interrupted(&bed, &path).await;
+    assert_eq!(journals(&bed).len(), 1);
+    bed.upload(&path).await.unwrap();
+    assert_eq!(journals(&bed).len(), 0);
 }

@@ -49,7 +49,7 @@ pub(super) fn upload_id(prefix: &str, algorithm: Option<ChecksumAlgorithm>) -> U
 }
 
 /// The id of a block.
-fn block_id(prefix: &str, number: u32) -> String {
+pub(super) fn block_id(prefix: &str, number: u32) -> String {
     STANDARD.encode(format!("{prefix}{number:0DIGITS$}"))
 }
 

@@ -22,6 +22,8 @@ mod copying;
 mod deleting;
 mod description;
 mod document;
+#[cfg(fuzzing)]
+pub(in crate::remote) mod fuzzed;
 mod listing;
 mod refused;
 mod unfinished;

@@ -20,6 +20,8 @@
 //! Sources: "Resumable uploads" and the reference of the JSON API of Google Cloud Storage.
 
 mod address;
+#[cfg(fuzzing)]
+pub(in crate::remote) mod fuzzed;
 mod kept;
 mod resource;
 mod rewrite;

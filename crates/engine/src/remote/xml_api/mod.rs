@@ -19,6 +19,8 @@ mod copying;
 mod deleting;
 mod dialect;
 mod document;
+#[cfg(fuzzing)]
+pub(in crate::remote) mod fuzzed;
 mod listing;
 mod multipart;
 mod proved;

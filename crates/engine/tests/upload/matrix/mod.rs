@@ -15,9 +15,9 @@
 
 pub(crate) mod fault;
 mod forgotten;
-mod play;
+pub(crate) mod play;
 mod seeds;
-mod way;
+pub(crate) mod way;
 
 use self::fault::{FaultRow, ROWS};
 use self::play::{Play, Times};
