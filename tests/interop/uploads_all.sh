@@ -129,7 +129,7 @@ imitation_fresh() {
     expect_stored "fresh-$1" "$blobs/$1"
   else
     expect_equal kind "$(field report.json error.kind)" unsupported
-    grep -q 'were told that they created the blob' error report.json || fail "$(cat report.json)"
+    grep -q 'succeeded, and exactly one should' error report.json || fail "$(cat report.json)"
     ! s3_client get uploads "fresh-$1" stored || fail 'a refused write has stored the blob'
   fi
   expect_no_probes
@@ -143,7 +143,7 @@ imitation_kept() {
   expect_stored "kept-$1" "$blobs/byte"
 }
 
-# No two writers are told that they created the blob.
+# No two writers succeed.
 imitation_raced() {
   local writer code won=() pids=()
   for writer in {1..8}; do

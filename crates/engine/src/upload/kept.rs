@@ -16,12 +16,18 @@ pub(crate) struct KeptDescription {
 
 /// The description of a copy of a blob with these facts. A value that the caller gives takes the
 /// place of the source's; metadata that the caller gives replace all of the source's.
-pub(crate) fn description(info: &BlobInfo, options: &WriteOptions, profile: &WriteProfile) -> KeptDescription {
+pub(crate) fn description(
+    info: &BlobInfo,
+    options: &WriteOptions,
+    profile: &WriteProfile,
+) -> KeptDescription {
     let (mut options, mut notes) = (options.clone(), Vec::new());
     let or = |given: Option<String>, found: &Option<String>| given.or_else(|| found.clone());
     options.content_type = or(options.content_type, &info.content_type);
     options.content_encoding = or(options.content_encoding, &info.content_encoding);
-    let Some(found) = info.description.as_deref() else { return KeptDescription { options, notes } };
+    let Some(found) = info.description.as_deref() else {
+        return KeptDescription { options, notes };
+    };
     options.cache_control = or(options.cache_control, &found.cache_control);
     if !profile.keeps_metadata {
         return KeptDescription { options, notes };

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::race::{Race, Verdict};
+use super::race::{Race, RaceVerdict};
 use super::{XmlDialect, XmlWriter};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::remote::write::{Precondition, WriteOptions, WriteWay};
@@ -67,7 +67,7 @@ impl ProvedConditions {
             (flaw.clone(), None)
         } else {
             let race = Box::pin(Race::new(writer, blob, options, way).run());
-            let Verdict { flaw, note } = race.await?;
+            let RaceVerdict { flaw, note } = race.await?;
             known.insert((is_absent, way), flaw.clone());
             (flaw, note)
         };

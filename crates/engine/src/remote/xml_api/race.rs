@@ -1,4 +1,4 @@
-//! [`Race`]: writers with one condition, of which a service must let exactly one succeed.
+//! [`Race`]: writers with one condition. A service must let exactly one succeed.
 //!
 //! A round has a hidden blob beside the target. Its writers send different bytes under one condition:
 //! that nothing has the name, or that the blob has the version that was stored for the round. Their
@@ -40,7 +40,7 @@ const UNDECIDED_MAX: u32 = 4;
 
 /// What the rounds have shown.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct RaceVerdict {
     /// What the service did wrong.
     pub(super) flaw: Option<String>,
     /// What stays behind.
@@ -91,7 +91,7 @@ impl<'a> Race<'a> {
     }
 
     /// Races until the service fails or has passed all rounds.
-    pub(super) async fn run(mut self) -> Result<Verdict> {
+    pub(super) async fn run(mut self) -> Result<RaceVerdict> {
         let (mut passed, mut undecided, mut note) = (0, 0, None);
         while passed < ROUNDS {
             let outcome = Box::pin(self.round()).await;
@@ -100,24 +100,20 @@ impl<'a> Race<'a> {
             match won {
                 1 => passed += 1,
                 0 if undecided < UNDECIDED_MAX => undecided += 1,
-                _ => return Ok(Verdict { flaw: Some(self.flaw(won)), note }),
+                _ => return Ok(RaceVerdict { flaw: Some(self.flaw(won)), note }),
             }
         }
-        Ok(Verdict { flaw: None, note })
+        Ok(RaceVerdict { flaw: None, note })
     }
 
     fn flaw(&self, won: usize) -> String {
-        let (header, success) = if self.is_absent {
-            ("If-None-Match", "created the blob")
-        } else {
-            ("If-Match", "replaced the same version")
-        };
+        let header = if self.is_absent { "If-None-Match" } else { "If-Match" };
         let what = match self.way {
             WriteWay::Put => "concurrent writers",
             WriteWay::Parts => "concurrent uploads in parts",
         };
         let won = if won == 0 { "none".to_owned() } else { won.to_string() };
-        format!("{won} of {WRITERS} {what} with {header} were told that they {success}")
+        format!("{won} of {WRITERS} {what} with {header} succeeded, and exactly one should")
     }
 
     /// One round: the number of writers that succeeded. `None` if the service refused a checksum,
@@ -265,7 +261,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Whether the service told a writer that the condition does not hold.
+/// Whether the service refused a write because the condition does not hold.
 fn is_lost(refusal: &Refusal) -> bool {
     matches!(refusal.status(), Some(409 | 412))
 }
