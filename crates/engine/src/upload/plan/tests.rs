@@ -46,10 +46,8 @@ fn check(len: u64, bytes: u64, profile: &PartProfile) -> Result<(), TestCaseErro
     prop_assert_eq!(bytes % profile.bytes_multiple, 0);
     prop_assert!(len.div_ceil(bytes) <= u64::from(profile.count_max));
     let mut end = 0;
-    let mut count = 0_u64;
-    for (number, range) in ranges(len, bytes) {
-        count += 1;
-        prop_assert_eq!(u64::from(number.get()), count);
+    for (expected, (number, range)) in (1..).zip(ranges(len, bytes)) {
+        prop_assert_eq!(number.get(), expected);
         prop_assert_eq!(range.start, end, "no gap and no overlap");
         prop_assert!(range.end > range.start);
         let is_last = range.end == len;
