@@ -25,6 +25,18 @@ azure_suite() {
   check 'azure: the stored MD5 is verified, and reported' azure_verifies
   check 'azure: a wrong key is no access' azure_wrong_key
   check 'azure: no signature is no access' azure_anonymous_refused
+  check 'azure: a signed URL to read fetches' \
+    presigned_get az://suites/presigned small --endpoint "$azure"
+  check 'azure: a signed URL to store stores' \
+    presigned_put az://suites/presigned-put large --endpoint "$azure"
+  check 'azure: a signed URL to delete deletes' \
+    presigned_delete az://suites/presigned-delete --endpoint "$azure"
+  check 'azure: a signed URL of another method is refused' \
+    presigned_other az://suites/presigned-other --endpoint "$azure"
+  check 'azure: a signed URL that has expired is refused' \
+    presigned_expired az://suites/presigned-old --endpoint "$azure"
+  check 'azure: a container is made, full, empty and gone' \
+    bucket_life az://made --endpoint "$azure"
   unset AZURE_STORAGE_ACCOUNT_NAME AZURE_STORAGE_ACCOUNT_KEY
 }
 

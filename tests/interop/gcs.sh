@@ -17,7 +17,9 @@ gcs_suite() {
   check "gcs: the library's suites for every remote that is written" keeps_promises_of_writers \
     gs://suites --deviations "$repository/crates/conformance/deviations/fake-gcs-server.json" -- python3 "$interop/gcs_client.py" "$gcs" suites
   service_copies_cases gs
-  unset STORAGE_EMULATOR_HOST
+  export GOOGLE_CLOUD_PROJECT=mine
+  check 'gcs: a bucket is made, full, empty and gone' bucket_life gs://made
+  unset STORAGE_EMULATOR_HOST GOOGLE_CLOUD_PROJECT
   check 'gcs: by --endpoint and --anonymous' \
     copies gs://bench/small small --endpoint "$gcs" --anonymous
   check 'gcs: a bucket that is not there' \

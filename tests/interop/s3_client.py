@@ -9,14 +9,15 @@ Usage: s3_client.py ENDPOINT put BUCKET KEY FILE
        s3_client.py ENDPOINT upload BUCKET KEY FILE
        s3_client.py ENDPOINT get BUCKET KEY FILE
        s3_client.py ENDPOINT uploads BUCKET PREFIX
+       s3_client.py ENDPOINT names BUCKET
        s3_client.py ENDPOINT parts BUCKET PREFIX
        s3_client.py ENDPOINT follow BUCKET
 
 `put-composite` stores a composite checksum. Without sizes of parts it is the upload of boto3 with
 its own defaults.
 
-`make` makes a bucket. `upload` stores a file without a checksum. `get` reads an object, and verifies its checksum as the SDK does. `uploads` prints the keys of the
-unfinished uploads, and `parts` the bytes of their parts. `follow` takes requests from standard input: see follow.py.
+`make` makes a bucket. `upload` stores a file without a checksum. `get` reads an object, and verifies its checksum as the SDK does. `names` prints the keys
+of all objects, `uploads` those of the unfinished uploads, and `parts` the bytes of their parts. `follow` takes requests from standard input: see follow.py.
 
 `put` and `put-parts` store a CRC64-NVME over the full object, as today's SDKs do by
 default; `put-parts` is a multipart upload. They and `show` print the ETag, the type of the
@@ -132,6 +133,11 @@ def uploads(s3, bucket, prefix=""):
     return [upload["Key"] for upload in unfinished(s3, bucket, prefix)]
 
 
+def names(s3, bucket):
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return [found["Key"] for page in pages for found in page.get("Contents", [])]
+
+
 def parts(s3, bucket, prefix):
     total = 0
     for upload in unfinished(s3, bucket, prefix):
@@ -177,6 +183,9 @@ def main(endpoint, action, bucket, *arguments):
         sys.exit(None if get(s3, bucket, *arguments) else "there is no such object")
     if action == "uploads":
         print(*uploads(s3, bucket, *arguments), sep="\n")
+        return
+    if action == "names":
+        print(*names(s3, bucket), sep="\n")
         return
     if action == "parts":
         print(parts(s3, bucket, *arguments))

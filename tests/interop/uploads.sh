@@ -22,6 +22,14 @@ uploads_cases() {
   check 'uploads: a killed upload of a file that changed begins anew' uploads_killed_and_changed
   check 'uploads: --on-failure=abort leaves nothing' uploads_aborted
   check 'uploads: a wrong secret is no access' uploads_wrong_secret
+  check 'presign: a URL to read fetches' presigned_get s3://uploads/presigned small
+  check 'presign: a URL to read fetches a name with odd characters' \
+    presigned_get 's3://uploads/pre signed+%41' small
+  check 'presign: a URL to store stores' presigned_put s3://uploads/presigned-put large
+  check 'presign: a URL to delete deletes' presigned_delete s3://uploads/presigned-delete
+  check 'presign: a URL of another method is refused' presigned_other s3://uploads/presigned-other
+  check 'presign: a URL that has expired is refused' presigned_expired s3://uploads/presigned-old
+  check 'buckets: made, full, empty and gone' bucket_life s3://made
 }
 
 s5cmd() {
@@ -181,6 +189,89 @@ uploads_aborted() {
   until_true 60 stores_parts "$pid" aborted || fail 'no part was stored'
   stop "$pid"
   expect_no_uploads aborted
+}
+
+# signed METHOD URL [FLAG...]: what `presign` prints, with nothing else.
+signed() {
+  local method=$1 url=$2
+  shift 2
+  tg presign --method "$method" "$@" "$url" 2>messages || fail "presign: $(cat messages)"
+  [[ ! -s messages ]] || fail "messages: $(cat messages)"
+}
+
+# presigned_get URL BLOB [FLAG...]: without credentials, the blob arrives by the signed URL.
+presigned_get() {
+  local url=$1 blob=$2 link
+  shift 2
+  expect_exit 0 tg cp --quiet "$@" "$blobs/$blob" "$url"
+  link=$(signed get "$url" "$@")
+  (forget_credentials && expect_exit 0 tg cp --quiet "$link" received)
+  expect_same_file received "$blobs/$blob"
+  link=$(signed head "$url" "$@")
+  expect_equal status "$(curl --silent --head --output head --write-out '%{http_code}' "$link")" 200
+}
+
+# presigned_put URL BLOB [FLAG...]
+presigned_put() {
+  local url=$1 blob=$2 link
+  shift 2
+  link=$(signed put "$url" "$@")
+  (forget_credentials && expect_exit 0 tg cp --quiet "$blobs/$blob" "$link")
+  expect_exit 0 tg cp --quiet "$@" "$url" received
+  expect_same_file received "$blobs/$blob"
+}
+
+# presigned_delete URL [FLAG...]
+presigned_delete() {
+  local url=$1 link
+  shift
+  expect_exit 0 tg cp --quiet "$@" "$blobs/byte" "$url"
+  link=$(signed delete "$url" "$@")
+  (forget_credentials && expect_exit 0 tg rm --quiet "$link")
+  expect_exit 3 tg stat "$@" "$url" 2>error
+}
+
+# presigned_other URL [FLAG...]
+presigned_other() {
+  local url=$1 link
+  shift
+  link=$(signed get "$url" "$@")
+  (forget_credentials && expect_exit 6 tg cp --quiet "$blobs/byte" "$link" 2>error)
+  expect_exit 3 tg stat "$@" "$url" 2>error
+}
+
+# presigned_expired URL [FLAG...]: the URL is refused once its second is over.
+presigned_expired() {
+  local url=$1 link
+  shift
+  expect_exit 0 tg cp --quiet "$@" "$blobs/byte" "$url"
+  link=$(signed get "$url" --expires 1s "$@")
+  until_true 30 is_refused "$link" || fail 'the URL does not expire'
+  (forget_credentials && expect_exit 6 tg cp --quiet "$link" received 2>error)
+}
+
+is_refused() {
+  [[ $(curl --silent --output refusal --write-out '%{http_code}' "$1") == 403 ]]
+}
+
+forget_credentials() {
+  unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AZURE_STORAGE_ACCOUNT_NAME AZURE_STORAGE_ACCOUNT_KEY
+}
+
+# bucket_life URL [FLAG...]: a bucket is made once, and removed only when it is empty.
+bucket_life() {
+  local url=$1
+  shift
+  expect_exit 0 tg mb --json "$@" "$url" >report.json
+  expect_equal is_new "$(field report.json is_new)" true
+  expect_exit 0 tg mb --json "$@" "$url" >report.json
+  expect_equal is_new "$(field report.json is_new)" false
+  expect_exit 0 tg cp --quiet "$@" "$blobs/byte" "$url/key"
+  expect_exit 1 tg rb --json "$@" "$url" >report.json 2>error
+  expect_equal kind "$(field report.json error.kind)" not_empty
+  expect_exit 0 tg rm --quiet "$@" "$url/key"
+  expect_exit 0 tg rb --quiet "$@" "$url"
+  expect_exit 3 tg rb --quiet "$@" "$url" 2>error
 }
 
 uploads_wrong_secret() {

@@ -3,11 +3,14 @@
 # a file of 20 GiB to a server that keeps nothing. `--all` runs this suite; without it, the suite runs
 # only by name.
 #
-# What tidegate reports as stored must be there. What an imitation cannot do may be refused.
+# What tidegate reports as stored must be there. What an imitation cannot do is refused: of writers that race
+# with --no-clobber one wins, or all are refused.
 
 moto_version=5.2.5
 gofakes3_version=v1.2.0
 s3rver_version=3.7.1
+# 0.17 needs a newer Rust.
+s3s_version=0.14.1
 
 uploads_all_suite() {
   install_uploads_all
@@ -16,24 +19,29 @@ uploads_all_suite() {
   cp "$blobs"/{empty,byte,small} "$work/imitations"
   head -c $((40 * 1024 * 1024)) "$blobs/large" >"$work/imitations/large"
   local blobs=$work/imitations
-  local port gofakes3_port s3rver_port
+  local port gofakes3_port s3rver_port s3s_port
   export AWS_ACCESS_KEY_ID=S3RVER AWS_SECRET_ACCESS_KEY=S3RVER AWS_REGION=us-east-1
-  read -r port gofakes3_port s3rver_port <<<"$(free_ports 3)"
+  read -r port gofakes3_port s3rver_port s3s_port <<<"$(free_ports 4)"
   serve moto "http://127.0.0.1:$port/" "$cache/venv-moto/bin/moto_server" -H 127.0.0.1 -p "$port"
-  imitation moto "http://127.0.0.1:$port"
+  # It does not lock the object when it completes an upload, and is wrong in few races.
+  imitation moto "http://127.0.0.1:$port" kept raced
   serve gofakes3 "http://127.0.0.1:$gofakes3_port/" "$cache/bin/gofakes3" \
     -host "127.0.0.1:$gofakes3_port" -backend memory -quiet
-  imitation gofakes3 "http://127.0.0.1:$gofakes3_port"
+  imitation gofakes3 "http://127.0.0.1:$gofakes3_port" kept refused
   mkdir -p "$work/s3rver"
   serve s3rver "http://127.0.0.1:$s3rver_port/" "$cache/npm-s3rver/node_modules/.bin/s3rver" \
     --directory "$work/s3rver" --address 127.0.0.1 --port "$s3rver_port" --silent
-  imitation s3rver "http://127.0.0.1:$s3rver_port"
+  imitation s3rver "http://127.0.0.1:$s3rver_port" refused refused
+  mkdir -p "$work/s3s"
+  serve s3s-fs "http://127.0.0.1:$s3s_port/" "$cache/bin/s3s-fs" --access-key "$AWS_ACCESS_KEY_ID" \
+    --secret-key "$AWS_SECRET_ACCESS_KEY" --host 127.0.0.1 --port "$s3s_port" "$work/s3s"
+  imitation s3s-fs "http://127.0.0.1:$s3s_port" refused refused
   check 'uploads: 20 GiB within 128 MiB of memory' huge_within_memory
   unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_REGION AWS_ENDPOINT_URL
 }
 
 install_uploads_all() {
-  install_parts gofakes3 moto s3rver
+  install_parts gofakes3 moto s3rver s3s
 }
 
 install_gofakes3() {
@@ -57,10 +65,19 @@ install_s3rver() {
     "s3rver@$s3rver_version" >"$work/npm.log" 2>&1
 }
 
-# imitation NAME URL: the cases, in a new bucket.
+install_s3s() {
+  [[ -x $cache/bin/s3s-fs ]] && return
+  printf '      building s3s-fs %s\n' "$s3s_version"
+  CARGO_TARGET_DIR=$cache/s3s-target cargo install --quiet --locked --root "$cache" --features binary \
+    "s3s-fs@$s3s_version" >"$work/s3s.log" 2>&1
+}
+
+# imitation NAME URL SINGLE PARTS: the cases, in a new bucket. SINGLE and PARTS say what becomes of conditions on
+# single requests and on uploads in parts: `kept`, `refused`, or `raced` where the imitation is wrong in some races.
 imitation() {
   local name=$1 blob
   s3=$2
+  local -A conditions=([small]=$3 [large]=$4)
   export AWS_ENDPOINT_URL=$s3
   s3_client make uploads
   for blob in "${blob_names[@]}"; do
@@ -70,6 +87,10 @@ imitation() {
   for blob in small large; do
     check "uploads to $name: $blob with --no-clobber where nothing is" imitation_fresh "$blob"
     check "uploads to $name: $blob with --no-clobber where something is" imitation_kept "$blob"
+    # No proof finds what is wrong in few races only.
+    [[ ${conditions[$blob]} == raced ]] ||
+      check "uploads to $name: of 8 writers of $blob with --no-clobber one wins, or none" \
+        imitation_raced "$blob"
   done
   check "uploads to $name: a killed upload is right at the end" imitation_killed
 }
@@ -85,23 +106,67 @@ imitation_standard_input() {
   expect_stored input expected
 }
 
+# expect_condition BLOB CODE: a write with a condition that holds ended as is right for the imitation.
+expect_condition() {
+  case ${conditions[$1]} in
+    kept) expect_equal 'exit code' "$2" 0 ;;
+    refused) expect_equal 'exit code' "$2" 2 ;;
+    raced) (($2 == 0 || $2 == 2)) || fail "exit code $2" ;;
+  esac
+}
+
+# expect_no_probes: nothing of a proof is left.
+expect_no_probes() {
+  ! s3_client names uploads | grep -F .tidegate-probe- || fail 'a blob of a proof is left'
+}
+
 # Refused as unsupported, or stored.
 imitation_fresh() {
   local code=0
   tg cp --json --no-clobber "$blobs/$1" "s3://uploads/fresh-$1" >report.json 2>error || code=$?
+  expect_condition "$1" "$code"
   if ((code == 0)); then
     expect_stored "fresh-$1" "$blobs/$1"
   else
     expect_equal kind "$(field report.json error.kind)" unsupported
+    grep -q 'were told that they created the blob' error report.json || fail "$(cat report.json)"
+    ! s3_client get uploads "fresh-$1" stored || fail 'a refused write has stored the blob'
   fi
+  expect_no_probes
 }
 
-# The old object stays.
+# The old object stays. It is seen before any race.
 imitation_kept() {
   s3_client upload uploads "kept-$1" "$blobs/byte"
   expect_exit 1 tg cp --json --no-clobber "$blobs/$1" "s3://uploads/kept-$1" >report.json 2>error
-  [[ $(field report.json error.kind) == @(already_exists|unsupported) ]] || fail "$(cat report.json)"
+  expect_equal kind "$(field report.json error.kind)" already_exists
   expect_stored "kept-$1" "$blobs/byte"
+}
+
+# No two writers are told that they created the blob.
+imitation_raced() {
+  local writer code won=() pids=()
+  for writer in {1..8}; do
+    make_blob "blob-$writer" "$(stat -c %s "$blobs/$1")" "$writer"
+    tg cp --json --no-clobber "blob-$writer" "s3://uploads/raced-$1" >"report-$writer.json" 2>"error-$writer" &
+    pids+=($!)
+  done
+  for writer in {1..8}; do
+    code=0
+    wait "${pids[writer - 1]}" || code=$?
+    if ((code == 0)); then
+      won+=("$writer")
+    else
+      [[ $(field "report-$writer.json" error.kind) == @(already_exists|unsupported) ]] ||
+        fail "$(cat "report-$writer.json")"
+    fi
+  done
+  ((${#won[@]} <= 1)) || fail "writers that won: ${won[*]}"
+  case ${conditions[$1]} in
+    kept) ((${#won[@]} == 1)) || fail 'no writer won' ;;
+    refused) ((${#won[@]} == 0)) || fail "writer ${won[*]} was not refused" ;;
+  esac
+  ((${#won[@]} == 0)) || expect_stored "raced-$1" "blob-${won[0]}"
 }
 
 imitation_killed() {

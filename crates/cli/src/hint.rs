@@ -10,7 +10,7 @@ use tidegate::{Error, ErrorKind, Setting};
 use crate::message;
 
 /// Hints by setting and error kind (`None` for any kind); the first match is shown.
-const HINTS: [(Setting, Option<ErrorKind>, &str); 19] = [
+const HINTS: [(Setting, Option<ErrorKind>, &str); 20] = [
     (Setting::Memory, None, "allow more memory with --memory SIZE, or leave out --chunking always"),
     (Setting::Chunks, None, "leave out --chunking always"),
     (Setting::Window, None, "the server, or a proxy before it, mishandles ranges; try --window 1"),
@@ -73,6 +73,12 @@ const HINTS: [(Setting, Option<ErrorKind>, &str); 19] = [
         None,
         "check --proxy, or http_proxy, https_proxy and all_proxy; list hosts without a proxy in \
          no_proxy, or pass --no-proxy",
+    ),
+    (
+        Setting::Conditions,
+        None,
+        "leave out --no-clobber and --if-version; where only one process writes the blob and the \
+         service does compare, pass --trust-conditions",
     ),
 ];
 

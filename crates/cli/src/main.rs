@@ -128,6 +128,9 @@ fn run(mut session: Session, command: Command) -> Exit {
             Command::Cp(args) => Box::pin(commands::cp::run(session, &args)).await,
             Command::Mv(args) => Box::pin(commands::mv::run(session, &args)).await,
             Command::Rm(args) => Box::pin(commands::rm::run(session, &args)).await,
+            Command::Presign(args) => Box::pin(commands::presign::run(session, &args)).await,
+            Command::Mb(args) => Box::pin(commands::bucket::make(session, &args)).await,
+            Command::Rb(args) => Box::pin(commands::bucket::remove(session, &args)).await,
             Command::Uploads { command } => {
                 Box::pin(commands::uploads::run(session, &command)).await
             }

@@ -25,6 +25,9 @@ pub(crate) struct Done {
     pub(crate) source: String,
     pub(crate) target: String,
     pub(crate) bytes: u64,
+    /// Present if it was compressed on the way: the bytes before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_bytes: Option<u64>,
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
     pub(crate) restarts: u64,
@@ -104,6 +107,7 @@ impl Done {
             source: source.to_owned(),
             target: target.to_owned(),
             bytes: report.bytes,
+            source_bytes: report.source_bytes,
             seconds: report.elapsed.as_secs_f64(),
             requests: report.totals.requests,
             restarts: report.totals.restarts,
@@ -133,6 +137,7 @@ impl Done {
             source: source.to_owned(),
             target: target.to_owned(),
             bytes,
+            source_bytes: None,
             seconds: 0.0,
             requests: 0,
             restarts: 0,
@@ -168,7 +173,10 @@ impl Done {
         if self.copied_by_provider {
             text.push_str("copied by the provider  ");
         }
-        // Writing to a String cannot fail, here and below.
+        if let Some(bytes) = self.source_bytes {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, "compressed from {}  ", size::human(bytes));
+        }
         let _ = if self.verified.is_empty() {
             let reason = self.unverified.as_deref().unwrap_or("no checksum is known");
             write!(text, "not verified: {}", escaped(reason))

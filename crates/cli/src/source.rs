@@ -36,6 +36,12 @@ impl Source {
         }
     }
 
+    /// Whether it is standard input, and not a file that standard input was redirected from.
+    pub(crate) fn is_stream(&self) -> bool {
+        let is_file = || std::fs::metadata(INPUT_PATH).is_ok_and(|found| found.is_file());
+        matches!(self, Self::File(path) if path == Path::new(INPUT_PATH)) && !is_file()
+    }
+
     /// The last part of that name.
     pub(crate) fn short_name(&self) -> String {
         self.file_name().map_or_else(|| self.name(), str::to_owned)

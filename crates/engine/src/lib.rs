@@ -59,7 +59,8 @@ mod verified;
 pub use budget::{Budget, BudgetOptions, BytesPermit};
 pub use client::{
     ChunkPolicy, Client, ClientOptions, CompareBuilder, Comparison, DeleteBuilder, Difference,
-    DownloadBuilder, ReadBuilder, StatBuilder, Unchanged, UploadBuilder, file_matches,
+    DownloadBuilder, PresignBuilder, ReadBuilder, StatBuilder, Unchanged, UploadBuilder,
+    file_matches,
 };
 pub use error::{Error, ErrorKind, Operation, Result, Setting};
 pub use progress::{Progress, Snapshot};
@@ -75,7 +76,7 @@ pub use tidegate_core::retry::{RetryClass, RetryPolicy};
 pub use tidegate_core::window::WindowOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use transfer::target::Target;
-pub use upload::{OnFailure, UploadSource};
+pub use upload::{ContentCoding, OnFailure, UploadSource};
 pub use verified::{PartsChecksum, Unverified, Verified};
 
 /// The examples of the user's guide, run as tests.

@@ -39,6 +39,9 @@ pub struct Report {
     /// The chunks of a blob that was moved to or from a store of chunks. A blob that was moved
     /// whole is one chunk.
     pub chunks: Option<ChunkReport>,
+    /// For an upload that was compressed on the way: the bytes of its source. [`Self::bytes`] are
+    /// those that the remote stores.
+    pub source_bytes: Option<u64>,
     /// Notes for the user.
     pub notes: Vec<String>,
     /// What each mirror of the blob did, in the order given, with the blob's own place as the first.

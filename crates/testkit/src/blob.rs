@@ -85,6 +85,8 @@ pub struct Blob {
     pub(crate) checksums: Checksums,
     pub(crate) md5: bool,
     pub(crate) customer_key: Option<[u8; 32]>,
+    /// The storage class, if it is one of an archive.
+    pub(crate) archive: Option<&'static str>,
     decoded: Option<Bytes>,
     pub(crate) uploaded: Option<Arc<Uploaded>>,
     pub(crate) fields: Vec<(Cow<'static, str>, String)>,
@@ -131,6 +133,7 @@ impl Blob {
             checksums: Checksums::Correct,
             md5: true,
             customer_key: None,
+            archive: None,
             decoded: None,
             uploaded: None,
             fields: Vec::new(),
@@ -197,6 +200,14 @@ impl Blob {
     #[must_use]
     pub fn with_customer_key(mut self, key: [u8; 32]) -> Self {
         self.customer_key = Some(key);
+        self
+    }
+
+    /// Puts the blob into an archive: S3 and Azure describe it, and refuse to send or copy its bytes.
+    /// `class` is such as `DEEP_ARCHIVE` or `Archive`.
+    #[must_use]
+    pub fn with_archive(mut self, class: &'static str) -> Self {
+        self.archive = Some(class);
         self
     }
 

@@ -102,13 +102,13 @@ pub(crate) struct Refusal {
     problem: Problem,
     fields: Vec<(&'static str, String)>,
     body: Option<String>,
-    /// Added to the message of the error document.
-    about: Option<String>,
+    /// What takes the place of `</Message>` in the error document.
+    message_end: Option<String>,
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self { problem, fields: Vec::new(), body: None, about: None }
+        Self { problem, fields: Vec::new(), body: None, message_end: None }
     }
 }
 
@@ -120,7 +120,13 @@ impl Refusal {
 
     /// Names what the refusal is about, such as a field of the request, in the error document.
     pub(crate) fn about(mut self, text: impl Into<String>) -> Self {
-        self.about = Some(text.into());
+        self.message_end = Some(format!(": {}</Message>", text.into()));
+        self
+    }
+
+    /// Names the storage class of the object in the error document, as S3 does.
+    fn in_class(mut self, class: &'static str) -> Self {
+        self.message_end = Some(format!("</Message><StorageClass>{class}</StorageClass>"));
         self
     }
 
@@ -137,8 +143,8 @@ impl Refusal {
             return Answer { head, body: Body::None };
         }
         let mut document = dialect.document(self.problem, request);
-        if let Some(about) = &self.about {
-            document.body = document.body.replace("</Message>", &format!(": {about}</Message>"));
+        if let Some(end) = &self.message_end {
+            document.body = document.body.replace("</Message>", end);
         }
         head.add("Content-Type", document.content_type);
         if let Some((name, code)) = document.field {
@@ -181,6 +187,9 @@ async fn decide(
     }
     let validators = validators(origin, &blob);
     check(origin, request, &blob, &validators)?;
+    if !request.is_head() {
+        archived(origin, &blob)?;
+    }
     if let (Some(number), Some(uploaded)) = (dialect.part_number(request), &blob.uploaded) {
         let number = number.parse().ok().and_then(|number: usize| number.checked_sub(1));
         let Some(part) = number.and_then(|index| uploaded.parts.get(index).cloned()) else {
@@ -255,6 +264,14 @@ fn missing(origin: &Origin, request: &Request, selector: &Selector) -> Problem {
         Problem::NoSuchVersion
     } else {
         Problem::NoSuchKey
+    }
+}
+
+/// Refuses the bytes of a blob that is in an archive.
+pub(crate) fn archived(origin: &Origin, blob: &Blob) -> Result<(), Refusal> {
+    match (blob.archive, origin.dialect.archive_problem()) {
+        (Some(class), Some(coded)) => Err(Refusal::from(Problem::Coded(coded)).in_class(class)),
+        _ => Ok(()),
     }
 }
 

@@ -112,6 +112,16 @@ impl Server {
         self.blob(path).map(|blob| Stored::of(&blob))
     }
 
+    /// The region or the location that a bucket such as `/bucket` was made in, if its maker named one.
+    pub fn region_of_bucket(&self, bucket: &str) -> Option<String> {
+        self.origin.store.region_of(&format!("{bucket}/"))
+    }
+
+    /// Whether there is a bucket such as `/bucket`.
+    pub fn has_bucket(&self, bucket: &str) -> bool {
+        self.origin.store.has_below(&format!("{bucket}/"))
+    }
+
     /// The paths of all blobs that are there now, in the order of bytes.
     pub fn paths(&self) -> Vec<String> {
         self.origin.store.paths()

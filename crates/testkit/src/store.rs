@@ -1,7 +1,7 @@
 //! The blobs of a server, by path, with their earlier versions if the server keeps them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::Bound,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -31,8 +31,9 @@ pub(crate) enum Selector {
 pub(crate) struct Store {
     versioning: bool,
     written: AtomicU64,
-    /// Paths of buckets that are there even without a blob, each with a slash at its end.
-    buckets: Mutex<BTreeSet<String>>,
+    /// Paths of buckets that are there even without a blob, each with a slash at its end, and their
+    /// regions.
+    buckets: Mutex<BTreeMap<String, Option<String>>>,
     /// Newest last; never empty.
     blobs: Mutex<BTreeMap<String, Vec<Blob>>>,
 }
@@ -95,6 +96,19 @@ impl Store {
         Ok(blobs.remove(&path).is_some())
     }
 
+    /// Removes one version of a blob; returns whether there was one.
+    pub(crate) fn remove_version(&self, path: &str, id: &str) -> bool {
+        let mut blobs = self.lock();
+        let Some(versions) = blobs.get_mut(path) else { return false };
+        let before = versions.len();
+        versions.retain(|blob| blob.version_id() != id);
+        let is_removed = versions.len() < before;
+        if versions.is_empty() {
+            blobs.remove(path);
+        }
+        is_removed
+    }
+
     /// The first path from `from` on, in the order of bytes, and its current blob.
     pub(crate) fn next_at(&self, from: &str) -> Option<(String, Blob)> {
         let blobs = self.lock();
@@ -110,7 +124,38 @@ impl Store {
 
     /// Makes a bucket that is there even without a blob.
     pub(crate) fn make_bucket(&self, path: &str) {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        self.buckets().entry(path.to_owned()).or_default();
+    }
+
+    /// The same with a region; returns whether the bucket is new.
+    pub(crate) fn make_bucket_in(&self, path: &str, region: Option<String>) -> bool {
+        if self.has_below(path) {
+            return false;
+        }
+        self.buckets().insert(path.to_owned(), region);
+        true
+    }
+
+    /// Removes a bucket; `None` if there is none, and false if there is a blob in it.
+    pub(crate) fn remove_bucket(&self, path: &str) -> Option<bool> {
+        if self.next_at(path).is_some_and(|(blob, _)| blob.starts_with(path)) {
+            return Some(false);
+        }
+        self.buckets().remove(path).map(|_| true)
+    }
+
+    /// The buckets that were made, each with a slash at its end.
+    pub(crate) fn made_buckets(&self) -> Vec<String> {
+        self.buckets().keys().cloned().collect()
+    }
+
+    /// The region that a bucket was made in, if its maker named one.
+    pub(crate) fn region_of(&self, path: &str) -> Option<String> {
+        self.buckets().get(path).cloned().flatten()
+    }
+
+    fn buckets(&self) -> MutexGuard<'_, BTreeMap<String, Option<String>>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn find(&self, path: &str, selector: &Selector) -> Option<Blob> {
@@ -127,7 +172,7 @@ impl Store {
 
     /// Whether this bucket was made or any blob is below this path.
     pub(crate) fn has_below(&self, folder: &str) -> bool {
-        let made = self.buckets.lock().unwrap_or_else(PoisonError::into_inner).contains(folder);
+        let made = self.buckets().contains_key(folder);
         made || self.next_at(folder).is_some_and(|(path, _)| path.starts_with(folder))
     }
 

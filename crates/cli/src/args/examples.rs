@@ -45,6 +45,8 @@ Examples:
           into a bucket, in parts; run it again to resume
   tidegate cp --no-clobber model.bin gs://bucket/model.bin
           only if nothing has the name; of many writers one wins
+  tidegate cp --gzip --cache-control max-age=3600 app.js s3://bucket/app.js
+          compressed on the way; browsers unpack it
   tar -c folder | tidegate cp - az://container/folder.tar
           what a pipe brings, of any length
   tidegate cp s3://bucket/a.bin gs://other/a.bin
@@ -90,6 +92,50 @@ Examples:
           for scripts
 
 A blob that is missing counts as deleted.";
+
+pub(super) const PRESIGN: &str = "\
+Examples:
+  tidegate presign s3://bucket/key
+          anyone who has this URL can read the blob for an hour
+  tidegate presign --expires 7d gs://bucket/key
+          for a week; the account must be a service account
+  tidegate presign --method put az://container/key
+          store a blob: tidegate cp FILE 'https://...'
+  url=$(tidegate presign --expires 5m s3://bucket/key) && curl -o file \"$url\"
+          for a program without credentials
+  tidegate presign --json s3://bucket/key | jq -r .expires_at
+          for scripts
+
+The URL is a secret until it expires. It also ends with temporary credentials that signed it.
+Whether the blob is there is not asked.";
+
+pub(super) const MB: &str = "\
+Examples:
+  tidegate mb s3://models
+          in the region of the settings
+  tidegate mb --region eu-west-1 s3://models
+          in this region
+  tidegate mb --project my-project --region europe-west1 gs://models
+          for this project, in this location
+  tidegate mb az://models
+          a container of the account
+  tidegate mb --json s3://models | jq .is_new
+          for scripts: false if the bucket was there and is yours";
+
+pub(super) const RB: &str = "\
+Examples:
+  tidegate rb s3://models
+          only if nothing is in it, not even an old version
+  tidegate rb gs://models
+          the same
+  tidegate rb az://models
+          a container
+  tidegate rb --endpoint http://127.0.0.1:9000 s3://models
+          on MinIO or another server that speaks S3
+  tidegate rb --json s3://models
+          for scripts
+
+There is no option that deletes what is in a bucket: `tidegate rm` deletes blobs by their names.";
 
 pub(super) const UPLOADS: &str = "\
 Examples:

@@ -2,6 +2,7 @@
 //! checked here, so that a wrong value is a usage error before the command starts work.
 
 mod authorities;
+mod bucket;
 mod cache;
 mod cacheprog;
 mod check;
@@ -12,6 +13,7 @@ mod examples;
 mod foreign;
 mod header;
 mod netrc;
+mod presign;
 mod proxy;
 mod remote;
 mod remove;
@@ -21,6 +23,7 @@ mod transfer;
 mod upload;
 mod version;
 
+pub(crate) use bucket::{MbArgs, RbArgs};
 pub(crate) use cache::{CacheArgs, ChunkingArg};
 pub(crate) use cacheprog::CacheprogArgs;
 pub(crate) use check::{CheckArgs, Reference};
@@ -28,6 +31,7 @@ pub(crate) use chunk::ChunkArgs;
 pub(crate) use config::{ConfigArgs, FileOnlyArgs, UrlArgs};
 pub(crate) use definition::definition;
 use definition::short_definition;
+pub(crate) use presign::PresignArgs;
 pub(crate) use remote::RemoteArgs;
 pub(crate) use remove::{RmArgs, UploadsAbortArgs, UploadsCommand, UploadsListArgs};
 pub(crate) use serve::{LevelArg, ServeArgs};
@@ -119,6 +123,15 @@ pub(crate) enum Command {
     /// Delete blobs
     #[command(after_help = examples::RM)]
     Rm(Box<RmArgs>),
+    /// Print a URL that allows one kind of request for a blob to everyone who has it
+    #[command(after_help = examples::PRESIGN)]
+    Presign(Box<PresignArgs>),
+    /// Make a bucket
+    #[command(after_help = examples::MB)]
+    Mb(Box<MbArgs>),
+    /// Remove an empty bucket
+    #[command(after_help = examples::RB)]
+    Rb(Box<RbArgs>),
     /// Show or end uploads that were not finished
     #[command(after_help = examples::UPLOADS, subcommand_required = true)]
     Uploads {
@@ -334,7 +347,12 @@ impl Command {
             return args.configure().map(|()| None);
         }
         let remote = match self {
-            Self::Cp(args) => &args.remote,
+            Self::Cp(args) | Self::Mv(args) => &args.remote,
+            Self::Rm(args) => &args.remote,
+            Self::Uploads { command } => command.remote(),
+            Self::Presign(args) => &args.remote,
+            Self::Mb(args) => &args.remote,
+            Self::Rb(args) => &args.remote,
             Self::Cat(args) => &args.remote,
             Self::Stat(args) => &args.remote,
             Self::Check(args) => &args.remote,
@@ -350,11 +368,16 @@ impl Command {
         transfer.settings = Some(Arc::clone(&settings));
         remote.settings = Some(settings);
         match self {
-            Self::Cp(args) => {
+            Self::Cp(args) | Self::Mv(args) => {
                 (args.transfer, args.file, args.remote) = (transfer, file, remote);
             }
             Self::Cat(args) => (args.transfer, args.remote) = (transfer, remote),
             Self::Stat(args) => args.remote = remote,
+            Self::Rm(args) => args.remote = remote,
+            Self::Uploads { command } => command.set_remote(remote),
+            Self::Presign(args) => args.remote = remote,
+            Self::Mb(args) => args.remote = remote,
+            Self::Rb(args) => args.remote = remote,
             Self::Check(args) => args.remote = remote,
             _ => {}
         }

@@ -54,6 +54,10 @@ pub(crate) struct RemoteArgs {
     /// Agree to pay for requests to S3, where the requester pays
     #[arg(long)]
     pub(crate) request_payer: bool,
+    /// Trust that this service of S3 keeps conditions (--no-clobber, --if-version) when several
+    /// writers race, and do not put it to the proof
+    #[arg(long)]
+    pub(crate) trust_conditions: bool,
     /// The AES-256 key that the blob is encrypted with in Google Cloud Storage, S3 or Azure: a file
     /// of 32 bytes or their base64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -152,6 +156,7 @@ impl RemoteArgs {
         options.headers = header::collect(&self.header, &self.file_only.headers)?;
         options.user_project.clone_from(&self.user_project);
         options.request_payer = self.request_payer;
+        options.trust_conditions = self.trust_conditions;
         let key = self.customer_key_file.as_deref().map(CustomerKey::from_file);
         options.customer_key = key.transpose()?;
         Ok(options)
@@ -164,6 +169,7 @@ impl RemoteArgs {
             ("--header", !self.header.is_empty(), &any[..]),
             ("--user-project", self.user_project.is_some(), &["gs"]),
             ("--request-payer", self.request_payer, &["s3"]),
+            ("--trust-conditions", self.trust_conditions, &["s3"]),
             ("--customer-key-file", self.customer_key_file.is_some(), &store),
             ("--client-cert", self.client_cert.is_some(), &any),
             ("--compress", self.compress != CompressArg::Never, &cache),

@@ -26,6 +26,22 @@ pub(crate) enum UploadsCommand {
     Abort(Box<UploadsAbortArgs>),
 }
 
+impl UploadsCommand {
+    pub(crate) fn remote(&self) -> &RemoteArgs {
+        match self {
+            Self::List(args) => &args.remote,
+            Self::Abort(args) => &args.remote,
+        }
+    }
+
+    pub(crate) fn set_remote(&mut self, remote: RemoteArgs) {
+        match self {
+            Self::List(args) => args.remote = remote,
+            Self::Abort(args) => args.remote = remote,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct UploadsListArgs {
     /// The URL of a bucket, with or without the beginning of names in it

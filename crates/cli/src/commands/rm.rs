@@ -67,6 +67,9 @@ fn plan(args: &RmArgs) -> Result<(Client, Vec<Location>)> {
         }
         let blob = client.locate(name)?;
         blob.delete()?;
+        if let Some(version) = args.version.version() {
+            blob.remote.check_version(&version)?;
+        }
         Ok(blob)
     };
     let blobs = names.iter().map(locate).collect::<Result<Vec<_>>>()?;

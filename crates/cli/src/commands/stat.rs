@@ -50,6 +50,10 @@ struct Facts<'a> {
     content_encoding: Option<&'a str>,
     content_type: Option<&'a str>,
     last_modified: Option<&'a str>,
+    /// The storage class or the access tier.
+    storage_class: Option<&'a str>,
+    /// Whether a blob in an archive is being restored, in the remote's words.
+    restore: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,6 +75,7 @@ impl<'a> Facts<'a> {
                 checksums.insert(algorithm, value);
             }
         }
+        let kept = info.description.as_deref();
         Self {
             source: location.display(),
             bytes: info.len_bytes,
@@ -80,6 +85,8 @@ impl<'a> Facts<'a> {
             content_encoding: info.content_encoding.as_deref(),
             content_type: info.content_type.as_deref(),
             last_modified: info.last_modified.as_deref(),
+            storage_class: kept.and_then(|kept| kept.storage_class.as_deref()),
+            restore: kept.and_then(|kept| kept.restore.as_deref()),
         }
     }
 }
@@ -87,6 +94,18 @@ impl<'a> Facts<'a> {
 fn named(stored: &StoredChecksum) -> (&'static str, String) {
     let algorithm: ChecksumAlgorithm = stored.checksum.algorithm();
     (algorithm.name(), stored.checksum.hex())
+}
+
+/// What a remote says of a restore. S3 says `ongoing-request="true"`, or until when the copy is there;
+/// Azure says such as `rehydrate-pending-to-hot`.
+fn restore(text: &str) -> String {
+    if text.contains("ongoing-request=\"true\"") {
+        return "in progress".to_owned();
+    }
+    match text.split_once("expiry-date=\"").and_then(|(_, rest)| rest.split_once('"')) {
+        Some((date, _)) => format!("restored until {date}"),
+        None => text.to_owned(),
+    }
 }
 
 /// For people: one fact a line. A missing fact is left out if it is usually missing.
@@ -112,12 +131,15 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         };
         rows.push(("checksum", format!("{algorithm} {value}{coverage}")));
     }
+    let kept = info.description.as_deref();
     let optional = [
-        ("encoding", &info.content_encoding),
-        ("type", &info.content_type),
-        ("modified", &info.last_modified),
+        ("encoding", info.content_encoding.clone()),
+        ("type", info.content_type.clone()),
+        ("modified", info.last_modified.clone()),
+        ("class", kept.and_then(|kept| kept.storage_class.clone())),
+        ("restore", kept.and_then(|kept| kept.restore.as_deref()).map(restore)),
     ];
-    rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
     rows.iter().fold(String::new(), |mut text, (name, value)| {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<10}{}", escaped(value));

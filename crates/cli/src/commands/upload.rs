@@ -15,6 +15,7 @@ use crate::progress::{Display, Followed};
 use crate::redact;
 use crate::report::{self, Done};
 use crate::session::Session;
+use crate::size;
 use crate::source::Source;
 
 /// The schemes of remotes that are written by name.
@@ -91,6 +92,16 @@ async fn store(
     let upload = client.upload(put.from.to_upload(), &put.to);
     let upload = args.transfer.upload_to(put.to.display(), upload)?;
     let upload = args.upload.upload(&put.to, upload)?;
+    if put.from.is_stream()
+        && !session.output.quiet
+        && let Some(max) = upload.stream_bytes_max()?
+    {
+        let line = format!(
+            "standard input: at most {} fit; --expected-size chooses longer parts",
+            size::human(max)
+        );
+        session.console.line(&line);
+    }
     upload.progress(blob.progress()).cancel(session.cancel.clone()).await
 }
 

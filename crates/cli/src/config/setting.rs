@@ -103,7 +103,7 @@ const PROXY: &[Variable] = &[
 const AUTHORITIES: &[Variable] = &[adds("AWS_CA_BUNDLE", S3), adds("CURL_CA_BUNDLE", &[])];
 
 /// Every setting, in the order of `config show`.
-pub(crate) static SETTINGS: [Setting; 29] = [
+pub(crate) static SETTINGS: [Setting; 30] = [
     of_url("endpoint").under_prefix().schemes(STORES).variables(ENDPOINT),
     of_url("region").schemes(S3).variables(REGION).in_file_only(),
     of_url("anonymous").group("credentials").variables(UNSIGNED),
@@ -128,6 +128,7 @@ pub(crate) static SETTINGS: [Setting; 29] = [
     of_url("client-key"),
     of_url("user-project").schemes(GCS),
     of_url("request-payer").schemes(S3),
+    of_url("trust-conditions").schemes(S3),
     of_url("customer-key-file").schemes(STORES),
     of_url("compress").schemes(CACHES),
     of_url("window"),

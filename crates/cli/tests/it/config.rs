@@ -119,6 +119,26 @@ async fn sources_of_one_command_have_their_own_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn commands_that_change_a_remote_have_its_settings() {
+    let bed = Bed::new(ServerOptions::of(Flavour::S3)).await;
+    let endpoint = bed.server.endpoint();
+    configure(&bed, &format!("[url.\"s3://\"]\nendpoint = \"{endpoint}\"\nanonymous = true\n"));
+    std::fs::write(bed.path("file"), "content").unwrap();
+    for args in [
+        &["mb", "s3://bucket"][..],
+        &["mv", "file", "s3://bucket/file"],
+        &["uploads", "list", "s3://bucket"],
+        &["uploads", "abort", "s3://bucket"],
+        &["rm", "s3://bucket/file"],
+        &["rb", "s3://bucket"],
+    ] {
+        bed.run(args).await.ends(0);
+    }
+    let ran = bed.run(&["presign", "s3://bucket/file"]).await;
+    ran.ends(6).says("requests here are anonymous");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_flag_and_a_variable_have_priority() {
     let bed = Bed::new(ServerOptions::of(Flavour::S3)).await;
     let bytes = bed.put("/bucket/blob", 100);

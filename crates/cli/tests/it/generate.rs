@@ -17,8 +17,8 @@ async fn every_command_has_a_page() {
         "tidegate-cp",
     ]
     .into_iter()
-    .chain(["tidegate-demo-serve", "tidegate-demo", "tidegate-man", "tidegate-mv"])
-    .chain(["tidegate-rm", "tidegate-serve"])
+    .chain(["tidegate-demo-serve", "tidegate-demo", "tidegate-man", "tidegate-mb", "tidegate-mv"])
+    .chain(["tidegate-presign", "tidegate-rb", "tidegate-rm", "tidegate-serve"])
     .chain(["tidegate-stat"])
     .chain(["tidegate-store-check", "tidegate-store-import", "tidegate-store-purge"])
     .chain(["tidegate-store-replay", "tidegate-store", "tidegate-uploads-abort"])

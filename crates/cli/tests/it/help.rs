@@ -5,11 +5,14 @@ use std::path::Path;
 
 use crate::bed::{command, finish, run_in};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 24] = [
     "",
     "cp",
     "mv",
     "rm",
+    "presign",
+    "mb",
+    "rb",
     "uploads",
     "cat",
     "stat",

@@ -8,6 +8,10 @@
 //! | `--mirror`: one blob from several places | `mirrors` |
 //! | `cat`: a blob to standard output, in order | `cat` |
 //! | `stat`: facts, as text and as JSON | `stat` |
+//! | `presign`: URLs for one request | `presign` |
+//! | `mb`, `rb`: buckets | `buckets` |
+//! | `stat`, `rm`: one version of a blob | `versions` |
+//! | blobs in an archive name their restore | `archive` |
 //! | `check`: what is the same, what differs, what is not known | `check` |
 //! | `chunk`: where files are cut | `chunk` |
 //! | `serve`: files survive the server and its end, refusals | `serve` |
@@ -41,7 +45,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod archive;
 mod bed;
+mod buckets;
 mod cacheprog;
 mod caches;
 mod cat;
@@ -68,6 +74,7 @@ mod names;
 mod netrc;
 mod output;
 mod present;
+mod presign;
 mod progress_json;
 mod proxy;
 mod roles;
@@ -80,5 +87,7 @@ mod store;
 mod terminal;
 mod token_service;
 mod upload;
+mod upload_described;
 mod upload_killed;
 mod usage;
+mod versions;

@@ -7,17 +7,21 @@
 //! | `read` | one read |
 //! | `upload` | one upload |
 //! | `delete` | deleting one blob |
+//! | `presign` | signing a URL |
+//! | `buckets` | making and removing buckets |
 //! | `unfinished` | unfinished uploads |
 //! | `calls` | calls that are no transfer |
 //! | `stat` | the description of one blob |
 //! | `compare` | whether two blobs are the same, without a transfer |
 //! | `unchanged` | whether a local file is already the blob |
 
+mod buckets;
 mod calls;
 mod compare;
 mod delete;
 mod download;
 mod options;
+mod presign;
 mod read;
 mod stat;
 mod unchanged;
@@ -28,6 +32,7 @@ pub use compare::{CompareBuilder, Comparison, Difference};
 pub use delete::DeleteBuilder;
 pub use download::{ChunkPolicy, DownloadBuilder};
 pub use options::ClientOptions;
+pub use presign::PresignBuilder;
 pub use read::ReadBuilder;
 pub use stat::StatBuilder;
 pub use unchanged::{Unchanged, file_matches};
@@ -35,6 +40,7 @@ pub use upload::UploadBuilder;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::retry::RetryPolicy;
@@ -44,7 +50,7 @@ use crate::buffer::BufferPool;
 use crate::chunked::ChunksInFlight;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::read::ReadState;
-use crate::remote::{Location, Remotes};
+use crate::remote::{Location, PresignMethod, Remotes};
 use crate::sink::file::StateFolder;
 use crate::transfer::target::Target;
 use crate::upload::UploadSource;
@@ -181,6 +187,33 @@ impl Client {
     /// Deletes one blob. Await the result, or set options first.
     pub fn delete(&self, blob: &Location) -> DeleteBuilder {
         DeleteBuilder::new(self, blob)
+    }
+
+    /// Signs a URL that allows everyone who has it one kind of request for the blob, for `lifetime`.
+    /// Await the result, or set options first.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use tidegate::Client;
+    /// use tidegate::remote::PresignMethod;
+    ///
+    /// # async fn example() -> tidegate::Result<()> {
+    /// let client = Client::default();
+    /// let blob = client.locate("s3://bucket/model.bin")?;
+    /// let hour = Duration::from_secs(3600);
+    /// let signed = client.presign(&blob, PresignMethod::Get, hour).await?;
+    /// println!("{}", signed.url());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn presign(
+        &self,
+        blob: &Location,
+        method: PresignMethod,
+        lifetime: Duration,
+    ) -> PresignBuilder {
+        PresignBuilder::new(self, blob, method, lifetime)
     }
 
     /// Finds the place that `text` names for lists: a URL of a bucket, with or without the beginning

@@ -20,7 +20,7 @@ use crate::read::Verify;
 use crate::remote::{BlobInfo, Location, Stored, WriteOptions};
 use crate::report::Report;
 use crate::sink::file::StateFolder;
-use crate::upload::{self, OnFailure, UploadOptions, UploadSource, frames};
+use crate::upload::{self, ContentCoding, OnFailure, UploadOptions, UploadSource, frames};
 
 /// The average chunk size if neither the caller nor the store specifies one: the recommendation of
 /// the Remote Execution API.
@@ -64,6 +64,7 @@ struct RemoteUpload {
     part_bytes: Option<u64>,
     is_whole: bool,
     expected_bytes: Option<u64>,
+    coding: Option<ContentCoding>,
     on_failure: OnFailure,
     state: StateFolder,
 }
@@ -81,6 +82,7 @@ impl UploadBuilder {
             part_bytes: None,
             is_whole: false,
             expected_bytes: None,
+            coding: None,
             on_failure: OnFailure::default(),
             state: client.0.state.clone(),
         };
@@ -112,6 +114,17 @@ impl UploadBuilder {
     /// The length that a stream will about have, in bytes. It decides how long the parts are.
     pub fn expected_bytes(mut self, bytes: u64) -> Self {
         self.remote.expected_bytes = Some(bytes);
+        self
+    }
+
+    /// Compresses the source on the way. The remote stores the compressed bytes and names their coding
+    /// in `Content-Encoding`; all checksums are of them. Such an upload is one of a stream: an
+    /// interrupted one begins anew.
+    ///
+    /// Fails with `Unsupported` at a remote that does not keep the coding, and with `Invalid` if the
+    /// options name another one.
+    pub fn compress(mut self, coding: ContentCoding) -> Self {
+        self.remote.coding = Some(coding);
         self
     }
 
@@ -232,7 +245,7 @@ impl UploadBuilder {
         let Some(Stored { store, .. }) = target.stored() else {
             return Err(failed("it is no cache"));
         };
-        if remote.write != WriteOptions::default() {
+        if remote.write != WriteOptions::default() || remote.coding.is_some() {
             return Err(failed("a cache keeps neither conditions nor descriptions"));
         }
         options.whole_fallback = chunk_policy != ChunkPolicy::Required;
@@ -268,13 +281,14 @@ impl UploadBuilder {
             let name = target.display();
             return Err(Error::new(ErrorKind::Unsupported, Operation::Locate, name, message));
         }
-        let RemoteUpload { write, part_bytes, is_whole, expected_bytes, on_failure, state } =
+        let RemoteUpload { write, part_bytes, is_whole, expected_bytes, coding, on_failure, state } =
             remote;
         let options = UploadOptions {
             write,
             part_bytes,
             is_whole,
             expected_bytes,
+            coding,
             on_failure,
             window: options.window,
             retry: options.retry,
@@ -298,10 +312,12 @@ async fn blob_to_remote(
     mut options: UploadOptions,
 ) -> Result<Report> {
     let (info, pinned) = pinned(client, blob, &options.cancel).await?;
-    let calls = calls(client, Operation::Upload, target, options.cancel.clone());
-    let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls).await?;
-    if let Some(report) = copied {
-        return Ok(report);
+    if options.coding.is_none() {
+        let calls = calls(client, Operation::Upload, target, options.cancel.clone());
+        let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls);
+        if let Some(report) = copied.await? {
+            return Ok(report);
+        }
     }
     options.expected_bytes = options.expected_bytes.or(info.len_bytes);
     let profile = target.write()?.write_profile(&options.write.precondition);

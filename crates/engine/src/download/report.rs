@@ -30,6 +30,7 @@ pub(super) fn report(
         form: Form::Shards,
         chunks: None,
         notes: transfer.notes,
+        source_bytes: None,
         mirrors,
         memory: transfer.memory,
     }

@@ -37,6 +37,10 @@ pub enum ErrorKind {
     Unsupported,
     /// The local target cannot be written or read: full, read-only, missing folder.
     Storage,
+    /// The blob is in an archive, and must be restored before it can be read.
+    Archived,
+    /// The bucket has something in it, so it is not removed.
+    NotEmpty,
 }
 
 impl ErrorKind {
@@ -58,6 +62,8 @@ impl ErrorKind {
             Self::OutOfRange => "out_of_range",
             Self::Unsupported => "unsupported",
             Self::Storage => "storage",
+            Self::Archived => "archived",
+            Self::NotEmpty => "not_empty",
         }
     }
 
@@ -86,7 +92,9 @@ impl ErrorKind {
             | Self::NoAccess
             | Self::Invalid
             | Self::Unsupported
-            | Self::Storage => return None,
+            | Self::Storage
+            | Self::Archived
+            | Self::NotEmpty => return None,
         })
     }
 }

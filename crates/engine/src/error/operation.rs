@@ -30,6 +30,12 @@ pub enum Operation {
     List,
     /// Deleting a blob.
     Delete,
+    /// Signing a URL.
+    Presign,
+    /// Making a bucket.
+    MakeBucket,
+    /// Removing a bucket.
+    RemoveBucket,
 }
 
 impl fmt::Display for Operation {
@@ -47,6 +53,9 @@ impl fmt::Display for Operation {
             Self::Upload => "cannot upload",
             Self::List => "cannot list",
             Self::Delete => "cannot delete",
+            Self::Presign => "cannot sign a URL of",
+            Self::MakeBucket => "cannot make",
+            Self::RemoveBucket => "cannot remove",
         })
     }
 }

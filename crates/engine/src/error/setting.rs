@@ -41,6 +41,8 @@ pub enum Setting {
     Version,
     /// The proxies between this process and the servers: `TransportOptions::proxies`.
     Proxy,
+    /// Whether a service of S3 is trusted to keep conditions: `RemoteOptions::trust_conditions`.
+    Conditions,
 }
 
 impl Setting {
@@ -61,6 +63,7 @@ impl Setting {
         Self::CaCerts,
         Self::Version,
         Self::Proxy,
+        Self::Conditions,
     ];
 
     /// The hint in an error of this kind.
@@ -119,6 +122,10 @@ impl Setting {
             (Self::Proxy, _) => {
                 "check the URL in `Proxies`, or in http_proxy, https_proxy and all_proxy; list hosts \
                  without a proxy in no_proxy"
+            }
+            (Self::Conditions, _) => {
+                "write without a condition; where only one process writes the blob and the service \
+                 does compare, set `RemoteOptions::trust_conditions`"
             }
         }
     }
@@ -185,7 +192,7 @@ mod tests {
         for (index, setting) in Setting::ALL.iter().enumerate() {
             assert_eq!(*setting as usize, index, "{setting:?}");
         }
-        assert_eq!(Setting::ALL.last(), Some(&Setting::Proxy), "the enum's last");
+        assert_eq!(Setting::ALL.last(), Some(&Setting::Conditions), "the enum's last");
     }
 
     #[test]

@@ -12,14 +12,17 @@ use object_store::{ClientOptions, ObjectStore};
 
 use super::azure_api::{AzureWriter, VERSION};
 use super::azure_authorize::AzureAuthorize;
+use super::azure_presign::AzureSigners;
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::locate::invalid;
-use super::object::{Abilities, ObjectRemote};
+use super::object::ObjectRemote;
+use super::object_abilities::Abilities;
 use super::object_client::{Authorize, ObjectClient};
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
-use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write};
+use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::Transport;
 
@@ -32,6 +35,73 @@ pub(super) fn connect(
     transport: &Transport,
 ) -> Result<ObjectRemote> {
     let container = prefix.strip_prefix("az://").unwrap_or(prefix);
+    let builder = settings(options)?;
+    // The environment can also set a key.
+    let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
+    if keyed {
+        require_tls(builder.get_config_value(&AzureConfigKey::Endpoint).as_deref())?;
+    }
+    let by_key = builder.get_config_value(&AzureConfigKey::AccessKey).is_some();
+    let setting = |key| builder.get_config_value(&key).unwrap_or_default();
+    let selection = Selection::of_caller(prefix, options)
+        .with("account", setting(AzureConfigKey::AccountName))
+        .with("endpoint", setting(AzureConfigKey::Endpoint))
+        .with("encryption key", setting(AzureConfigKey::EncryptionKey));
+    let (headers, of_blobs) = headers(options, by_key && !options.anonymous)?;
+    let mut builder = builder
+        .with_container_name(container)
+        .with_retry(no_retries())
+        .with_client_options(ClientOptions::new().with_allow_http(true))
+        .with_http_connector(transport.clone());
+    // The environment can also switch signatures off.
+    let unsigned = builder.get_config_value(&AzureConfigKey::SkipSignature);
+    let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
+    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
+    if let Some(credentials) = &credentials {
+        builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
+    }
+    let presign = Arc::new(ObjectPresigner {
+        dialect: Dialect::Azure,
+        prefix: prefix.to_owned(),
+        find: Box::new(AzureSigners {
+            builder: builder.clone(),
+            prefix: prefix.to_owned(),
+            credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+            keyed,
+        }),
+    });
+    let mut signed_headers = headers.clone();
+    signed_headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
+    let authorize = Arc::new(AzureAuthorize {
+        base: base(&builder, container),
+        account: account(&builder),
+        headers: signed_headers,
+        credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
+    });
+    let encryption = builder.get_config_value(&AzureConfigKey::EncryptionKey);
+    let encryption =
+        encryption.map(|key| encryption_headers(&key)).transpose()?.unwrap_or_default();
+    let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
+    let authorizing = Arc::clone(&authorize) as Arc<dyn Authorize>;
+    let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix)
+        .keyed(keyed);
+    let writer = Arc::new(AzureWriter::new(client, authorize, encryption, of_blobs));
+    let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
+    Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
+        .with_headers(headers)
+        .with_abilities(Abilities {
+            write: Some(Arc::clone(&writer) as Arc<dyn Write>),
+            list: Some(Arc::clone(&writer) as Arc<dyn List>),
+            delete: Some(Arc::clone(&writer) as Arc<dyn Delete>),
+            presign: Some(presign),
+            buckets: Some(writer as Arc<dyn Buckets>),
+        })
+        .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
+        .keyed(keyed))
+}
+
+/// The settings of the environment, with those of the caller in their place.
+fn settings(options: &RemoteOptions) -> Result<MicrosoftAzureBuilder> {
     let mut builder = MicrosoftAzureBuilder::from_env();
     if let Some(endpoint) = &options.endpoint {
         let url = url::Url::parse(endpoint).map_err(|error| {
@@ -55,55 +125,7 @@ pub(super) fn connect(
     if let Some(key) = &options.customer_key {
         builder = builder.with_encryption_key(key.base64());
     }
-    // The environment can also set a key.
-    let keyed = builder.get_config_value(&AzureConfigKey::EncryptionKey).is_some();
-    if keyed {
-        require_tls(builder.get_config_value(&AzureConfigKey::Endpoint).as_deref())?;
-    }
-    let by_key = builder.get_config_value(&AzureConfigKey::AccessKey).is_some();
-    let setting = |key| builder.get_config_value(&key).unwrap_or_default();
-    let selection = Selection::of_caller(prefix, options)
-        .with("account", setting(AzureConfigKey::AccountName))
-        .with("endpoint", setting(AzureConfigKey::Endpoint))
-        .with("encryption key", setting(AzureConfigKey::EncryptionKey));
-    let headers = headers(options, by_key && !options.anonymous)?;
-    let mut builder = builder
-        .with_container_name(container)
-        .with_retry(no_retries())
-        .with_client_options(ClientOptions::new().with_allow_http(true))
-        .with_http_connector(transport.clone());
-    // The environment can also switch signatures off.
-    let unsigned = builder.get_config_value(&AzureConfigKey::SkipSignature);
-    let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
-    let credentials = signed.then(|| credentials(&builder, prefix)).transpose()?;
-    if let Some(credentials) = &credentials {
-        builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
-    }
-    let mut signed_headers = headers.clone();
-    signed_headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
-    let authorize = Arc::new(AzureAuthorize {
-        base: base(&builder, container),
-        account: account(&builder),
-        headers: signed_headers,
-        credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
-    });
-    let encryption = builder.get_config_value(&AzureConfigKey::EncryptionKey);
-    let encryption = encryption.map(|key| encryption_headers(&key)).transpose()?;
-    let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
-    let authorizing = Arc::clone(&authorize) as Arc<dyn Authorize>;
-    let client = ObjectClient::new(transport.clone(), authorizing, renew, Dialect::Azure, prefix);
-    let client = client.keyed(keyed);
-    let writer = Arc::new(AzureWriter::new(client, authorize, encryption.unwrap_or_default()));
-    let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
-    Ok(ObjectRemote::new(store, Dialect::Azure, prefix, selection)
-        .with_headers(headers)
-        .with_abilities(Abilities {
-            write: Some(Arc::clone(&writer) as Arc<dyn Write>),
-            list: Some(Arc::clone(&writer) as Arc<dyn List>),
-            delete: Some(writer as Arc<dyn Delete>),
-        })
-        .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
-        .keyed(keyed))
+    Ok(builder)
 }
 
 fn is_set(builder: &MicrosoftAzureBuilder, key: AzureConfigKey) -> bool {
@@ -159,7 +181,7 @@ fn credentials(
     Renewable::new(find).map(Arc::new)
 }
 
-fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
+pub(super) fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure> {
     builder.build().map_err(|error| {
         let message = "the settings cannot be used";
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message)
@@ -168,10 +190,12 @@ fn build(builder: MicrosoftAzureBuilder, prefix: &str) -> Result<MicrosoftAzure>
     })
 }
 
-/// The caller's headers. The transport adds them after the request is signed. A signature with the
-/// account's key (`signed`) covers all headers named `x-ms-*`, so such headers are refused then.
-fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
-    let mut headers = options.headers.for_store(options.anonymous)?;
+/// The caller's headers for every request, and those that describe a blob. The transport adds the
+/// former after the request is signed. A signature with the account's key (`signed`) covers all
+/// headers named `x-ms-*`, so such headers are refused then.
+fn headers(options: &RemoteOptions, signed: bool) -> Result<(HeaderMap, HeaderMap)> {
+    let headers = options.headers.for_store(options.anonymous)?;
+    let (mut headers, of_blobs) = blob_headers::split(&headers);
     let covered = headers.keys().find(|name| name.as_str().starts_with("x-ms-"));
     if let Some(name) = covered.filter(|_| signed) {
         return Err(Error::new(
@@ -183,5 +207,5 @@ fn headers(options: &RemoteOptions, signed: bool) -> Result<HeaderMap> {
         .with_hint("use a SAS token or a managed identity"));
     }
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(headers)
+    Ok((headers, of_blobs))
 }

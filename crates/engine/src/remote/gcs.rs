@@ -15,14 +15,20 @@ use object_store::{ClientOptions, ObjectStore};
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
 use super::gcs_authorize::GcsAuthorize;
+use super::gcs_bucket::GcsBucket;
+use super::gcs_presign::GcsSigners;
 use super::gcs_session::{GcsWriter, JsonBucket};
 use super::locate::invalid;
-use super::object::{Abilities, ObjectRemote};
+use super::object::ObjectRemote;
+use super::object_abilities::Abilities;
 use super::object_client::ObjectClient;
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{CustomerKey, Delete, List, RemoteOptions, Selection, Write, gcs_account};
+use super::{
+    CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers, gcs_account,
+};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::transport::Transport;
 
@@ -52,6 +58,7 @@ pub(super) fn connect(
         require_tls(builder.get_config_value(&GoogleConfigKey::BaseUrl).as_deref())?;
     }
     let headers = headers(options, anonymous)?;
+    let (of_requests, of_blobs) = blob_headers::split(&headers);
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl).unwrap_or_default();
     let selection = Selection::of_caller(prefix, options).with("endpoint", base);
     let mut builder = builder
@@ -63,6 +70,17 @@ pub(super) fn connect(
     // The environment can also switch signatures off.
     let unsigned = builder.get_config_value(&GoogleConfigKey::SkipSignature);
     let signed = unsigned.is_none_or(|unsigned| unsigned != "true");
+    let presign = Arc::new(ObjectPresigner {
+        dialect: Dialect::Gcs,
+        prefix: prefix.to_owned(),
+        find: Box::new(GcsSigners {
+            builder: builder.clone(),
+            prefix: prefix.to_owned(),
+            is_signed: signed,
+            keyed: options.customer_key.is_some(),
+            user_project: options.user_project.clone(),
+        }),
+    });
     let credentials = signed.then(|| credentials(&builder, prefix, transport)).transpose()?;
     if let Some(credentials) = &credentials {
         builder = builder.with_credentials(Arc::clone(credentials) as Provider<_>);
@@ -71,15 +89,17 @@ pub(super) fn connect(
     let base = base.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
     let authorize = GcsAuthorize {
         base: format!("{}/{bucket}", base.trim_end_matches('/')),
-        headers: headers.clone(),
+        headers: of_requests.clone(),
         credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
     };
     let renew = credentials.clone().map(|credentials| credentials as Arc<dyn Renew>);
     let client =
         ObjectClient::new(transport.clone(), Arc::new(authorize), renew, Dialect::Gcs, prefix)
             .keyed(options.customer_key.is_some());
-    let json = JsonBucket::new(&base, bucket, &headers)?;
-    let writer = Arc::new(GcsWriter::new(XmlWriter::new(client, XmlDialect::Gcs), json));
+    let buckets = GcsBucket { client: client.clone(), base: base.clone(), name: bucket.to_owned() };
+    let json = JsonBucket::new(&base, bucket, &of_requests)?;
+    let xml = XmlWriter::new(client, XmlDialect::Gcs).describing(of_blobs);
+    let writer = Arc::new(GcsWriter::new(xml, json));
     let store: Arc<dyn ObjectStore> = Arc::new(build(builder, prefix)?);
     Ok(ObjectRemote::new(store, Dialect::Gcs, prefix, selection)
         .with_headers(headers)
@@ -87,6 +107,8 @@ pub(super) fn connect(
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
             delete: Some(writer as Arc<dyn Delete>),
+            presign: Some(presign),
+            buckets: Some(Arc::new(buckets)),
         })
         .with_credentials(credentials.map(|credentials| credentials as Arc<dyn Renew>))
         .keyed(options.customer_key.is_some()))
@@ -121,7 +143,10 @@ fn environment(options: &RemoteOptions) -> GoogleCloudStorageBuilder {
 
 /// Builds the client. Reads the files that the builder names: a service account's key, the
 /// application default credentials.
-fn build(builder: GoogleCloudStorageBuilder, prefix: &str) -> Result<GoogleCloudStorage> {
+pub(super) fn build(
+    builder: GoogleCloudStorageBuilder,
+    prefix: &str,
+) -> Result<GoogleCloudStorage> {
     builder.build().map_err(|error| {
         let message = "the credentials cannot be used";
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, message).caused_by(error)

@@ -121,8 +121,45 @@ pub(super) fn find(
     builder: &GoogleCloudStorageBuilder,
     transport: &Transport,
 ) -> Result<Option<Provider<GcpCredential>>> {
-    let has = |key| builder.get_config_value(&key).is_some();
-    if has(GoogleConfigKey::ServiceAccount) || has(GoogleConfigKey::ServiceAccountKey) {
+    let Some((file, value)) = file(builder)? else { return Ok(None) };
+    let kind = kind_of(&value);
+    let account =
+        Account::read(&value, transport, 1).map_err(|message| refused(&file, &message))?;
+    let name = format!("the credentials in {file} ({kind})");
+    let (transport, cache) = (transport.clone(), CredentialCache::default());
+    Ok(Some(match account {
+        Account::Key(provider) => provider,
+        account => Arc::new(FileAccount { name, account, transport, cache }),
+    }))
+}
+
+/// The type of the account that [`find`] finds, or that the settings give to `object_store`; `None`
+/// if the credentials are those of a machine in Google's cloud.
+pub(super) fn kind(builder: &GoogleCloudStorageBuilder) -> Result<Option<String>> {
+    if has_key(builder) {
+        return Ok(Some("service_account".to_owned()));
+    }
+    Ok(file(builder)?.map(|(_, value)| kind_of(&value)))
+}
+
+fn kind_of(value: &Value) -> String {
+    value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Whether the settings give the key of a service account.
+fn has_key(builder: &GoogleCloudStorageBuilder) -> bool {
+    [GoogleConfigKey::ServiceAccount, GoogleConfigKey::ServiceAccountKey]
+        .iter()
+        .any(|key| builder.get_config_value(key).is_some())
+}
+
+fn refused(file: &str, message: &str) -> Error {
+    Error::new(ErrorKind::NoAccess, Operation::Connect, file, message).with_hint(HINT)
+}
+
+/// The file of credentials, its name and its content; `None` if `object_store` needs none.
+fn file(builder: &GoogleCloudStorageBuilder) -> Result<Option<(String, Value)>> {
+    if has_key(builder) {
         return Ok(None);
     }
     let named = builder.get_config_value(&GoogleConfigKey::ApplicationCredentials);
@@ -132,22 +169,13 @@ pub(super) fn find(
         return Ok(None);
     }
     let file = path.display().to_string();
-    let refuse = |message: &str| {
-        Error::new(ErrorKind::NoAccess, Operation::Connect, &*file, message).with_hint(HINT)
-    };
-    let text = read(&path)
-        .map_err(|error| refuse("the file of credentials cannot be read").caused_by(error))?;
+    let text = read(&path).map_err(|error| {
+        refused(&file, "the file of credentials cannot be read").caused_by(error)
+    })?;
     // The parser's message may quote the file, which holds secrets.
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|_secret| refuse("the file of credentials is not JSON"))?;
-    let kind = value.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let account = Account::read(&value, transport, 1).map_err(|message| refuse(&message))?;
-    let name = format!("the credentials in {file} ({kind})");
-    let (transport, cache) = (transport.clone(), CredentialCache::default());
-    Ok(Some(match account {
-        Account::Key(provider) => provider,
-        account => Arc::new(FileAccount { name, account, transport, cache }),
-    }))
+    let value = serde_json::from_str(&text)
+        .map_err(|_secret| refused(&file, "the file of credentials is not JSON"))?;
+    Ok(Some((file, value)))
 }
 
 fn read(path: &Path) -> std::io::Result<String> {

@@ -58,6 +58,10 @@ pub struct RemoteOptions {
     pub user_project: Option<String>,
     /// The requester agrees to pay for requests to S3.
     pub request_payer: bool,
+    /// Trusts that a service of S3 keeps conditions when writers race. By default Amazon's is
+    /// trusted, and any other is put to the proof before the first write with a condition:
+    /// [`Write::prove`](super::Write::prove).
+    pub trust_conditions: bool,
     /// The key that the blobs in Google Cloud Storage, S3 or Azure are encrypted with.
     #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
     pub customer_key: Option<CustomerKey>,

@@ -11,7 +11,7 @@ use tidegate_core::printable::escaped;
 use super::file::FileRemote;
 use super::locate::{invalid, last_segment};
 use super::pinned::Pinned;
-use super::{Delete, List, Remote, Selection, Version, Write};
+use super::{Buckets, Delete, List, Presign, Remote, Selection, Version, Write};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::names::is_reserved;
 use crate::store::{ChunkStore, StoreRemote};
@@ -130,6 +130,22 @@ impl Location {
     /// The remote's ability to delete blobs. Fails with `Unsupported` if it has none.
     pub fn delete(&self) -> Result<&dyn Delete> {
         self.remote.as_delete().ok_or_else(|| self.lacks("does not delete blobs"))
+    }
+
+    /// The remote's ability to sign URLs. Fails with `Unsupported` if it has none.
+    pub fn presign(&self) -> Result<&dyn Presign> {
+        self.remote.as_presign().ok_or_else(|| self.lacks("signs no URLs"))
+    }
+
+    /// The remote's ability to make and remove the bucket that it is. Fails with `Unsupported` if it
+    /// has none, and with `Invalid` if this names something in the bucket.
+    pub fn buckets(&self) -> Result<&dyn Buckets> {
+        let buckets = self.remote.as_buckets().ok_or_else(|| self.lacks("has no buckets"))?;
+        if self.blob.is_empty() {
+            return Ok(buckets);
+        }
+        Err(invalid(&self.display, "it names something in a bucket")
+            .with_hint("name the bucket alone"))
     }
 
     /// The input is valid, but this kind of remote lacks the ability: for the user, a mistake in

@@ -6,10 +6,12 @@
 //! | [`Write`] | a blob in one request, or in parts; copies | `file`, `s3`, `gcs`, `azure`, `http` |
 //! | [`List`] | the blobs under a prefix | `file`, `s3`, `gcs`, `azure` |
 //! | [`Delete`] | deleting a blob | `file`, `s3`, `gcs`, `azure`, `http` |
+//! | [`Presign`] | URLs that allow one request | `s3`, `gcs`, `azure` |
+//! | [`Buckets`] | making and removing the bucket | `s3`, `gcs`, `azure` |
 //!
 //! [`Remote`] is the handle that gives access to these abilities. [`Location`] has a handle and a
-//! blob's name: [`Location::write`], [`Location::list`] and [`Location::delete`] fail with
-//! `Unsupported` if the remote lacks the ability. So this error has one wording and one place.
+//! blob's name: [`Location::write`], [`Location::list`] and the like fail with `Unsupported` if the
+//! remote lacks the ability. So this error has one wording and one place.
 //!
 //! Every network remote sends its requests through one `transport::Transport`.
 //!
@@ -18,6 +20,9 @@
 //! setting for one blob is its [`Version`], which [`Location::at`] pins. Each remote turns its own
 //! kinds of version into preconditions, and refuses the other kinds.
 
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod blob_headers;
+mod buckets;
 #[cfg(feature = "_transport")]
 mod by_url;
 mod delete;
@@ -29,6 +34,7 @@ pub(crate) mod local;
 mod locate;
 mod location;
 mod pinned;
+mod presign;
 mod read;
 mod selection;
 #[cfg(any(feature = "gcs", feature = "s3"))]
@@ -38,12 +44,16 @@ mod write;
 
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod accepted_checksums;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod archive;
 #[cfg(feature = "azure")]
 mod azure;
 #[cfg(feature = "azure")]
 mod azure_api;
 #[cfg(feature = "azure")]
 mod azure_authorize;
+#[cfg(feature = "azure")]
+mod azure_presign;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 mod credential_cache;
 #[cfg(any(feature = "gcs", feature = "s3"))]
@@ -61,7 +71,11 @@ mod gcs_account;
 #[cfg(feature = "gcs")]
 mod gcs_authorize;
 #[cfg(feature = "gcs")]
+mod gcs_bucket;
+#[cfg(feature = "gcs")]
 mod gcs_external;
+#[cfg(feature = "gcs")]
+mod gcs_presign;
 #[cfg(feature = "gcs")]
 mod gcs_session;
 #[cfg(feature = "http")]
@@ -75,7 +89,11 @@ mod network;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod object_abilities;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object_client;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod object_presign;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod object_request;
 #[cfg(feature = "reapi")]
@@ -89,7 +107,11 @@ mod s3;
 #[cfg(feature = "s3")]
 mod s3_authorize;
 #[cfg(feature = "s3")]
+mod s3_bucket;
+#[cfg(feature = "s3")]
 mod s3_parts;
+#[cfg(feature = "s3")]
+mod s3_presign;
 #[cfg(feature = "s3")]
 mod s3_process;
 #[cfg(feature = "s3")]
@@ -107,6 +129,7 @@ mod xml_api;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
 mod xml_document;
 
+pub use buckets::{BucketOptions, Buckets, MadeBucket};
 #[cfg(feature = "_transport")]
 pub use by_url::OptionsByUrl;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
@@ -124,13 +147,14 @@ pub use location::Location;
 pub(crate) use location::Stored;
 #[cfg(any(feature = "http", feature = "reapi"))]
 pub use netrc::Netrc;
+pub use presign::{Presign, PresignMethod, PresignRequest, PresignedUrl};
 pub use read::{BlobDescription, BlobInfo, Body, OpenRequest, Opened, Read, UploadedPart};
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{
     Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
     Payload, Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
-    UploadState, Write, WriteOptions, WriteProfile, Written,
+    UploadState, Write, WriteOptions, WriteProfile, WriteWay, Written,
 };
 
 /// A place that holds blobs: the handle that gives access to its abilities.
@@ -153,6 +177,16 @@ pub trait Remote: Read {
 
     /// The ability to delete blobs.
     fn as_delete(&self) -> Option<&dyn Delete> {
+        None
+    }
+
+    /// The ability to sign URLs.
+    fn as_presign(&self) -> Option<&dyn Presign> {
+        None
+    }
+
+    /// The ability to make and remove the bucket that this remote is.
+    fn as_buckets(&self) -> Option<&dyn Buckets> {
         None
     }
 }

@@ -24,10 +24,11 @@ use tidegate_core::range::ByteRange;
 #[cfg(feature = "s3")]
 use super::UploadedPart;
 use super::credentials::Renew;
+use super::object_abilities::Abilities;
 use super::object_request::get_options;
 use super::refusal::{Asked, Refused};
 use super::response::{self, Dialect};
-use super::{BlobInfo, Delete, List, OpenRequest, Opened, Read, Remote, Selection, Version, Write};
+use super::{BlobInfo, OpenRequest, Opened, Read, Selection, Version};
 use super::{key, refusal};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -74,21 +75,13 @@ pub(super) struct ObjectRemote {
     credentials: Option<Arc<dyn Renew>>,
     dialect: Dialect,
     // "s3://bucket": shown before a key.
-    prefix: String,
+    pub(super) prefix: String,
     added: Added,
     // Whether requests carry a customer's key: then a refusal has another meaning.
     keyed: bool,
     // Everything that selects an object, except its key.
     selection: Selection,
-    abilities: Abilities,
-}
-
-/// What a bucket can do in addition to being read.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Abilities {
-    pub(super) write: Option<Arc<dyn Write>>,
-    pub(super) list: Option<Arc<dyn List>>,
-    pub(super) delete: Option<Arc<dyn Delete>>,
+    pub(super) abilities: Abilities,
 }
 
 /// The outcome of a request that was sent.
@@ -379,24 +372,6 @@ impl Read for ObjectRemote {
         version: Option<&Version>,
     ) -> Result<Option<UploadedPart>> {
         self.part(blob, number, version).await
-    }
-}
-
-impl Remote for ObjectRemote {
-    fn scheme(&self) -> &str {
-        self.prefix.split_once("://").map_or(&self.prefix, |(scheme, _)| scheme)
-    }
-
-    fn as_write(&self) -> Option<&dyn Write> {
-        self.abilities.write.as_deref()
-    }
-
-    fn as_list(&self) -> Option<&dyn List> {
-        self.abilities.list.as_deref()
-    }
-
-    fn as_delete(&self) -> Option<&dyn Delete> {
-        self.abilities.delete.as_deref()
     }
 }
 

@@ -10,6 +10,7 @@
 //! - Of a response at most [`TEXT_BYTES_MAX`] bytes are held, of a refusal [`REFUSAL_BYTES_MAX`].
 
 mod request;
+mod starting_line;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ pub(super) use self::request::ObjectRequest;
 pub(super) use self::request::encoded;
 #[cfg(feature = "gcs")]
 pub(super) use self::request::{OtherAddress, Secret};
+#[cfg(any(feature = "gcs", feature = "s3"))]
+pub(super) use self::starting_line::{Runner, StartingLine};
+use super::archive::Archived;
 use super::credentials::Renew;
 use super::object::unanswered;
 use super::refusal::{self, Asked, Refused};
@@ -111,6 +115,12 @@ impl Refusal {
     pub(super) fn code(&self) -> &str {
         self.code.as_deref().unwrap_or_default()
     }
+
+    /// What the refusal says of an archive. The error names the blob of the request, and in a copy
+    /// the source is the one in the archive.
+    pub(super) fn archived(&self) -> Option<Archived> {
+        Archived::of(self.code(), &self.text)
+    }
 }
 
 impl From<Error> for Refusal {
@@ -165,8 +175,19 @@ impl ObjectClient {
         self
     }
 
+    /// The same client at another address.
+    #[cfg(feature = "s3")]
+    pub(super) fn at(mut self, authorize: Arc<dyn Authorize>) -> Self {
+        self.authorize = authorize;
+        self
+    }
+
     pub(super) fn base(&self) -> &str {
         self.authorize.base()
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The bucket, for copies between buckets.
@@ -315,7 +336,11 @@ impl ObjectClient {
         }
         let answer = match request.payload {
             Some(payload) if len_bytes > 0 => {
-                let body = RequestBody::stream(payload.open(), len_bytes);
+                let frames = match request.runner {
+                    Some(runner) => runner.hold(payload.open(), len_bytes),
+                    None => payload.open(),
+                };
+                let body = RequestBody::stream(frames, len_bytes);
                 self.transport.send(shell.map(|_| body)).await
             }
             _ => self.transport.send(shell).await,

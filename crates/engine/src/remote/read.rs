@@ -39,8 +39,8 @@ pub struct BlobInfo {
     pub content_encoding: Option<String>,
     /// Media type.
     pub content_type: Option<String>,
-    /// What else the writer described the blob as; `None` if nothing, and in listings. A box,
-    /// because few blobs have it, and transfers hold these facts many times.
+    /// What else the remote says of the blob; `None` if nothing, and in listings. A box, because
+    /// few blobs have it, and transfers hold these facts many times.
     pub description: Option<Box<BlobDescription>>,
     /// The time of the last change, in the remote's own format.
     pub last_modified: Option<String>,
@@ -50,7 +50,7 @@ pub struct BlobInfo {
     pub revision: Option<String>,
 }
 
-/// What a writer described a blob as, beyond its type and coding.
+/// What a writer described a blob as, beyond its type and coding, and how the remote keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlobDescription {
@@ -62,6 +62,12 @@ pub struct BlobDescription {
     pub content_language: Option<String>,
     /// The writer's own names and values, sorted by name.
     pub metadata: Vec<(String, String)>,
+    /// The storage class or the access tier, in the remote's own words. S3 does not name its class
+    /// `STANDARD`.
+    pub storage_class: Option<String>,
+    /// Whether a blob in an archive is being restored, or until when a restored copy is there, in
+    /// the remote's own words: `x-amz-restore` of S3, `x-ms-archive-status` of Azure.
+    pub restore: Option<String>,
 }
 
 /// The request of [`Read::open`].

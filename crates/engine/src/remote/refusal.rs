@@ -9,6 +9,7 @@
 use http::StatusCode;
 use tidegate_core::retry::RetryClass;
 
+use super::archive::Archived;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 use super::credentials::NoCredentials;
 use super::response::Dialect;
@@ -76,6 +77,7 @@ pub(super) struct Refused {
     /// Its meaning and the hint, if the code or the status determines them.
     cause: Option<(ErrorKind, &'static str)>,
     hint: Option<Hint>,
+    archived: Option<Archived>,
 }
 
 /// The code by which a service names a failure.
@@ -96,7 +98,8 @@ impl Refused {
             Some((_, message)) => hint(message),
             None => likely(head.status, code.is_some(), asked),
         };
-        Self { code, cause, hint }
+        let archived = Archived::of(code.as_deref().unwrap_or_default(), body);
+        Self { code, cause, hint, archived }
     }
 
     /// Whether the service rejected the request's credential, so that another one may be accepted.
@@ -118,6 +121,11 @@ impl Refused {
 
     /// The same error, with more details.
     pub(super) fn explain(self, error: Error) -> Error {
+        if let Some(archived) = self.archived {
+            return archived
+                .error(error.operation(), error.target())
+                .caused_by(ServiceCode(self.code.unwrap_or_default()));
+        }
         let mut error = match self.cause {
             // The status already says that the failure is temporary, and when to retry.
             Some((_, GAVE_UP_WAITING | TOO_MANY)) if *error.retry() != RetryClass::Never => error,

@@ -24,17 +24,21 @@ use url::Url;
 
 use super::credentials::{Provider, Renew, Renewable};
 use super::customer_key::require_tls;
-use super::object::{Abilities, Elsewhere, ObjectRemote, Stores};
+use super::object::{Elsewhere, ObjectRemote, Stores};
+use super::object_abilities::Abilities;
 use super::object_client::ObjectClient;
+use super::object_presign::ObjectPresigner;
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_authorize::S3Authorize;
+use super::s3_bucket::S3Bucket;
 use super::s3_parts::{self, PartHeads};
+use super::s3_presign::S3Signers;
 use super::s3_process::CredentialProcess;
 use super::s3_redirect::{self, Address};
 use super::s3_sources::{self, Sourced};
 use super::xml_api::{XmlDialect, XmlWriter};
-use super::{List, RemoteOptions, Selection, Write, s3_profile};
+use super::{List, RemoteOptions, Selection, Write, blob_headers, s3_profile};
 use crate::error::{Error, ErrorKind, Operation, Result, Setting};
 use crate::transport::{ResponseHead, Transport};
 
@@ -83,8 +87,15 @@ pub(super) fn connect(
         headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
     }
     let (transport, is_signed) = (transport.clone(), credentials.is_some());
-    let prefix_owned = prefix.to_owned();
-    let bucket = Bucket { builder, headers, prefix: prefix_owned, keyed, is_signed, transport };
+    let bucket = Bucket {
+        builder,
+        headers,
+        prefix: prefix.to_owned(),
+        keyed,
+        is_signed,
+        trusts_conditions: options.trust_conditions,
+        transport,
+    };
     let stores = bucket.stores(None)?;
     let mut unsigned = HeaderMap::new();
     unsigned.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -148,6 +159,7 @@ struct Bucket {
     prefix: String,
     keyed: bool,
     is_signed: bool,
+    trusts_conditions: bool,
     transport: Transport,
 }
 
@@ -211,7 +223,7 @@ impl Bucket {
         unsigned: &HeaderMap,
     ) -> Abilities {
         let key = CUSTOMER_KEY.parse().ok().and_then(|key| self.builder.get_config_value(&key));
-        let mut headers = self.headers.clone();
+        let (mut headers, of_blobs) = blob_headers::split(&self.headers);
         headers.extend(key.and_then(|key| key_headers(&key)).unwrap_or_default());
         let region = self.builder.get_config_value(&AmazonS3ConfigKey::Region);
         let authorize = S3Authorize {
@@ -225,15 +237,34 @@ impl Bucket {
         };
         let renew = credentials.map(|credentials| Arc::clone(credentials) as Arc<dyn Renew>);
         let transport = self.transport.clone();
-        let authorize = Arc::new(authorize);
-        let client = ObjectClient::new(transport, authorize, renew, Dialect::S3, &self.prefix)
+        let signing = Arc::new(authorize.clone());
+        let client = ObjectClient::new(transport, signing, renew, Dialect::S3, &self.prefix)
             .with_headers(unsigned.clone())
             .keyed(self.keyed);
-        let writer = Arc::new(XmlWriter::new(client, XmlDialect::S3));
+        let is_regional = endpoint(&self.builder).is_none();
+        let buckets = S3Bucket { client: client.clone(), authorize, is_regional };
+        let writer = XmlWriter::new(client, XmlDialect::S3).describing(of_blobs);
+        let writer = Arc::new(if self.trusts_conditions { writer.trusting() } else { writer });
         Abilities {
             write: Some(Arc::clone(&writer) as Arc<dyn Write>),
             list: Some(Arc::clone(&writer) as Arc<dyn List>),
             delete: Some(writer),
+            presign: Some(Arc::new(self.presigner(credentials))),
+            buckets: Some(Arc::new(buckets)),
+        }
+    }
+
+    fn presigner(&self, credentials: Option<&Arc<Renewable<AwsCredential>>>) -> ObjectPresigner {
+        ObjectPresigner {
+            dialect: Dialect::S3,
+            prefix: self.prefix.clone(),
+            find: Box::new(S3Signers {
+                builder: self.builder.clone(),
+                prefix: self.prefix.clone(),
+                credentials: credentials.map(|found| Arc::clone(found) as Provider<_>),
+                keyed: self.keyed,
+                request_payer: self.headers.contains_key("x-amz-request-payer"),
+            }),
         }
     }
 
@@ -357,7 +388,7 @@ fn client_options(headers: HeaderMap) -> ClientOptions {
     ClientOptions::new().with_allow_http(true).with_default_headers(headers)
 }
 
-fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
+pub(super) fn build(builder: AmazonS3Builder, prefix: &str) -> Result<AmazonS3> {
     builder.build().map_err(|error| {
         Error::new(ErrorKind::NoAccess, Operation::Connect, prefix, "the settings cannot be used")
             .caused_by(error)

@@ -84,13 +84,11 @@ async fn parts(job: &Job, from: &CopySource, len: u64, part_bytes: u64) -> Resul
             None => break,
         }
     }
-    match failed {
-        Some(error) => Err(error),
-        None => {
-            done.sort_by_key(|part: &StoredPart| part.number);
-            Ok(done)
-        }
+    if let Some(error) = failed {
+        return Err(error);
     }
+    done.sort_by_key(|part: &StoredPart| part.number);
+    Ok(done)
 }
 
 async fn complete(job: &Job, parts: Vec<StoredPart>, checksum: Option<Checksum>) -> Result<Made> {

@@ -5,16 +5,17 @@
 //! as it arrives. The stream fails at its end if its checksum does not agree, and then no blob is
 //! made.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
 use super::landed::Making;
-use super::{Transfer, UploadOptions, copied_parts, kept, landed, proof};
+use super::{Transfer, UploadOptions, condition, copied_parts, kept, landed, proof};
 use crate::error::{ErrorKind, Result};
 use crate::remote::{
-    BlobInfo, CopySource, Guarantee, Location, Precondition, WriteOptions, WriteProfile, Written,
+    BlobInfo, CopySource, Guarantee, Location, Precondition, WriteOptions, WriteProfile, WriteWay,
+    Written,
 };
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
@@ -34,7 +35,9 @@ pub(crate) async fn by_provider(
     let (Some(from), Some(len)) = (source_at(source, info, target)?, info.len_bytes) else {
         return Ok(None);
     };
-    let Some(write) = described(info, &options.write, &profile) else { return Ok(None) };
+    let mut own = options.write.clone();
+    own.headers.extend(write.blob_headers());
+    let Some(write) = described(info, &own, &profile) else { return Ok(None) };
     profile.check(&write.precondition, Guarantee::Atomic, target.display())?;
     let start = Instant::now();
     let transfer = Transfer {
@@ -42,6 +45,7 @@ pub(crate) async fn by_provider(
         progress: Arc::clone(&options.progress),
         window: Arc::new(TransferWindow::new(options.window)),
         unconfirmed: AtomicBool::new(true),
+        notes: Mutex::default(),
         target: target.clone(),
         calls,
         options: UploadOptions { write, ..options },
@@ -65,7 +69,8 @@ pub(crate) async fn by_provider(
         verified,
         form,
         chunks: None,
-        notes: Vec::new(),
+        notes: transfer.take_notes(),
+        source_bytes: None,
         mirrors: Vec::new(),
         memory: None,
     }))
@@ -122,10 +127,10 @@ async fn copy(
     let has_copies = profile.parts.as_ref().is_some_and(|parts| parts.copies) && len > 0;
     let in_parts = has_copies && part_bytes.is_some();
     let fits = profile.copy_bytes_max.is_some_and(|max| len <= max);
-    if !(fits && is_kept) && !has_copies {
+    if !has_copies && !(fits && is_kept) {
         return Ok(None);
     }
-    landed::check_precondition(transfer, precondition).await?;
+    condition::check(transfer, precondition).await?;
     transfer.progress.expect(Some(len));
     if fits && is_kept && !in_parts {
         match whole(transfer, from, len).await {
@@ -139,6 +144,12 @@ async fn copy(
     }
     if !has_copies {
         return Ok(None);
+    }
+    match condition::prove(transfer, WriteWay::Parts).await {
+        Ok(()) => {}
+        // The service may keep the condition of a write in one request.
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
+        Err(error) => return Err(error),
     }
     let options = kept::description(info, &transfer.options.write, profile).options;
     let written = copied_parts::copy(transfer, from, info, len, options).await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Transfer, hex};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{Precondition, WriteOptions, Written};
+use crate::remote::{WriteOptions, Written};
 use crate::store::SendProgress;
 
 /// The message of an upload that the remote does not know any more.
@@ -99,41 +99,6 @@ impl Transfer {
             drop(permit);
             attempts.interrupted(error).await?;
         }
-    }
-}
-
-/// Fails if the condition is already known not to hold: before the first byte is sent. A blob that
-/// cannot be looked at may still be written, so other failures do not count.
-pub(super) async fn check_precondition(
-    transfer: &Transfer,
-    precondition: &Precondition,
-) -> Result<()> {
-    if *precondition == Precondition::None {
-        return Ok(());
-    }
-    let (target, limit) = (&transfer.target, transfer.calls.patience(0));
-    let found = transfer.calls.first(limit, |_| async {
-        match precondition {
-            Precondition::Version(version) => {
-                target.remote.stat_version(&target.blob, version).await
-            }
-            _ => target.remote.stat(&target.blob).await,
-        }
-    });
-    let found = found.await;
-    let refuse =
-        |kind, message: String| Err(Error::new(kind, Operation::Upload, target.display(), message));
-    match (precondition, found) {
-        (Precondition::Absent, Ok(_)) => {
-            refuse(ErrorKind::AlreadyExists, "a blob of that name is already there".to_owned())
-        }
-        (Precondition::Version(wanted), Err(error))
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Changed) =>
-        {
-            let message = format!("the blob that was to be replaced is not {wanted}");
-            refuse(ErrorKind::Changed, message)
-        }
-        _ => Ok(()),
     }
 }
 

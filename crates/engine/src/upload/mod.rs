@@ -6,6 +6,7 @@
 //! | `source` | where the bytes come from |
 //! | `file` | a file that is read by position, and watched for changes |
 //! | `stream` | a stream, read part by part into memory |
+//! | `encode` | a source is compressed on the way |
 //! | `piece` | the payload of a range: read once for its checksum, once to be sent, and compared |
 //! | `plan` | the lengths of the parts |
 //! | `sums` | the checksums of the parts and of the whole |
@@ -14,6 +15,7 @@
 //! | `parted` | an upload in parts, from its beginning to its end |
 //! | `whole` | a blob in one request |
 //! | `copying` | a blob of a remote is the source |
+//! | `condition` | whether the condition on the target can be kept, and holds |
 //! | `copied_parts` | the provider copies it in parts |
 //! | `kept` | the description of a copy |
 //! | `landed` | what happened to a request whose response was lost |
@@ -26,8 +28,10 @@
 //! - A source that changes is an error, and no blob is made.
 //! - Whatever is held in memory is taken from the budget. A part of a file is not held.
 
+mod condition;
 mod copied_parts;
 pub(crate) mod copying;
+mod encode;
 mod file;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
@@ -47,13 +51,15 @@ mod sums;
 mod units;
 mod whole;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 use tidegate_core::retry::RetryPolicy;
 use tokio::time::Instant;
 
+pub use self::encode::ContentCoding;
 pub use self::options::OnFailure;
 pub(crate) use self::options::UploadOptions;
 pub(crate) use self::plan::stream_bytes_max;
@@ -63,7 +69,7 @@ pub(crate) use self::source::frames;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::progress::Progress;
-use crate::remote::{Guarantee, Location, PartProfile, Write, WriteOptions, Written};
+use crate::remote::{Location, PartProfile, Write, WriteOptions, Written};
 use crate::report::{Form, Report};
 use crate::transfer::attempt::Calls;
 use crate::transfer::deadline;
@@ -84,6 +90,8 @@ struct Transfer {
     options: UploadOptions,
     /// Set when the remote has confirmed the checksum of every request with bytes.
     unconfirmed: AtomicBool,
+    /// What the user must know beside the outcome.
+    notes: Mutex<Vec<String>>,
 }
 
 impl Transfer {
@@ -128,8 +136,10 @@ pub(crate) async fn upload(
     .await
 }
 
-async fn run(target: Location, source: UploadSource, options: UploadOptions) -> Result<Report> {
+async fn run(target: Location, source: UploadSource, mut options: UploadOptions) -> Result<Report> {
     let start = Instant::now();
+    let path = source.as_path().map(Path::to_owned);
+    encode::describe(path, &mut options).await?;
     let progress = Arc::clone(&options.progress);
     let stats = progress.call_stats();
     let calls = Calls {
@@ -141,21 +151,28 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         target: target.display().into(),
         stats: Arc::clone(&stats),
     };
-    let transfer = Arc::new(Transfer {
+    let mut transfer = Transfer {
         calls,
         budget: options.budget.clone(),
         progress,
         window: Arc::new(TransferWindow::new(options.window)),
         unconfirmed: AtomicBool::new(false),
+        notes: Mutex::default(),
         target,
         options,
-    });
-    transfer.refuse_early()?;
+    };
+    condition::refuse_early(&transfer)?;
+    encode::adapt(&mut transfer)?;
+    let transfer = Arc::new(transfer);
+    let (coding, taken) = (transfer.options.coding, Arc::new(AtomicU64::new(0)));
     let opened = OpenedSource::open(source, &transfer.options).await?;
+    let opened = encode::encoded(opened, coding, &taken)?;
     transfer.progress.expect(opened.len());
     let made = transfer.make(opened).await?;
     let (verified, info) = transfer.prove(&made).await?;
     let checksums = made.checksum.into_iter().collect();
+    let mut notes = transfer.take_notes();
+    notes.extend(made.notes);
     Ok(Report {
         bytes: made.len_bytes,
         resumed_bytes: made.resumed_bytes,
@@ -168,25 +185,27 @@ async fn run(target: Location, source: UploadSource, options: UploadOptions) -> 
         verified,
         form: if made.parts > 1 { Form::Parts } else { Form::Whole },
         chunks: None,
-        notes: made.notes,
+        notes,
+        source_bytes: coding.map(|_| taken.load(Ordering::Relaxed)),
         mirrors: Vec::new(),
         memory: None,
     })
 }
 
 impl Transfer {
-    /// Refuses what the remote cannot do, before any byte is read.
-    fn refuse_early(&self) -> Result<()> {
-        let precondition = &self.options.write.precondition;
-        let profile = self.write()?.write_profile(precondition);
-        profile.check(precondition, Guarantee::Atomic, self.target.display())
+    fn note(&self, note: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the blob. Begins anew if the remote refuses the checksum, or loses the upload.
     async fn make(self: &Arc<Self>, opened: OpenedSource) -> Result<Made> {
         let opened = match opened {
             OpenedSource::Stream(stream) if stream::needs_length(self)? => {
-                landed::check_precondition(self, &self.options.write.precondition).await?;
+                condition::check(self, &self.options.write.precondition).await?;
                 Arc::new(stream::spool(self, Some(stream), None).await?)
             }
             OpenedSource::Stream(stream) => return stream::upload(self, stream).await,

@@ -6,6 +6,7 @@ use tidegate_core::retry::RetryPolicy;
 use tidegate_core::window::WindowOptions;
 use tokio_util::sync::CancellationToken;
 
+use super::ContentCoding;
 use crate::budget::Budget;
 use crate::progress::Progress;
 use crate::remote::WriteOptions;
@@ -33,6 +34,8 @@ pub(crate) struct UploadOptions {
     pub(crate) is_whole: bool,
     /// The expected length of a stream: decides how long its parts are.
     pub(crate) expected_bytes: Option<u64>,
+    /// How the source is compressed on the way.
+    pub(crate) coding: Option<ContentCoding>,
     pub(crate) on_failure: OnFailure,
     /// Requests in flight that carry bytes.
     pub(crate) window: WindowOptions,

@@ -11,11 +11,11 @@ use super::landed::Making;
 use super::resume::{self, Continued};
 use super::source::PositionalSource;
 use super::units::{Done, Feed, Job, PartUnits, StreamFeed};
-use super::{Made, OnFailure, Transfer, landed, stream, sums, whole};
+use super::{Made, OnFailure, Transfer, condition, landed, stream, sums, whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::{
     CompleteRequest, LastPart, PartNumber, PartProfile, StoredPart, Upload, UploadPart,
-    UploadState, WriteOptions, Written,
+    UploadState, WriteOptions, WriteWay, Written,
 };
 use crate::store::SendProgress;
 use crate::transfer::driver::{Flight, drive_to_end};
@@ -45,9 +45,11 @@ pub(super) async fn upload(
         Continued::Upload { journal, found } => (journal, found),
     };
     let (upload, part_bytes, done) = if let Some(found) = found {
+        condition::prove(transfer, WriteWay::Parts).await?;
         *found
     } else {
-        landed::check_precondition(transfer, &options.precondition).await?;
+        condition::check(transfer, &options.precondition).await?;
+        condition::prove(transfer, WriteWay::Parts).await?;
         let upload = begin(transfer, &options).await?;
         if let Some(journal) = &journal {
             journal.begin(&upload, part_bytes, source.len()).await;
@@ -66,6 +68,7 @@ pub(super) async fn upload(
 
 /// Uploads a stream, whose first part does not end it.
 pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: StreamFeed) -> Result<Made> {
+    condition::prove(transfer, WriteWay::Parts).await?;
     let options = landed::marked(&transfer.options.write)?;
     let upload = begin(transfer, &options).await?;
     let profile = part_profile(transfer, &upload)?;

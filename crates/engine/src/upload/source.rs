@@ -60,6 +60,14 @@ impl UploadSource {
         Self(Kind::Blob(Box::new(blob.clone())))
     }
 
+    /// The path, if it is one.
+    pub(super) fn as_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// The blob of a remote, if it is one.
     pub(crate) fn as_blob(&self) -> Option<&Location> {
         match &self.0 {

@@ -16,16 +16,17 @@ use tidegate_core::checksum::ChecksumAlgorithm;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
+use super::encode::EncodedStream;
 use super::file::UploadFile;
 use super::source::PositionalSource;
 use super::sums::{PartSummer, PartSums};
 use super::units::StreamFeed;
-use super::{Made, Transfer, landed, parted, piece, whole};
+use super::{Made, Transfer, condition, landed, parted, piece, whole};
 use crate::budget::BytesPermit;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
 use crate::remote::local::{self, LocalStream};
-use crate::remote::{Body, LastPart, PartProfile};
+use crate::remote::{Body, LastPart, PartProfile, WriteWay};
 use crate::sink::file::target::storage_error;
 
 /// Bytes that go to a temporary file at once.
@@ -41,6 +42,7 @@ enum Kind {
     Local { stream: LocalStream, name: Arc<str>, cancel: CancellationToken },
     Body { body: Body, rest: Bytes },
     Reader(Box<dyn AsyncRead + Send + Unpin>),
+    Encoded { stream: Box<EncodedStream>, rest: Bytes },
 }
 
 impl fmt::Debug for SourceStream {
@@ -77,6 +79,18 @@ impl SourceStream {
         Self(Kind::Reader(reader))
     }
 
+    pub(super) fn of_encoded(stream: EncodedStream) -> Self {
+        Self(Kind::Encoded { stream: Box::new(stream), rest: Bytes::new() })
+    }
+
+    /// Bytes that the stream itself holds while a part is read.
+    fn held_bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Encoded { stream, .. } => stream.held_bytes(),
+            Kind::Local { .. } | Kind::Body { .. } | Kind::Reader(_) => 0,
+        }
+    }
+
     /// Reads the next bytes; none at the end.
     async fn frame(&mut self, max: usize) -> Result<Bytes> {
         match &mut self.0 {
@@ -99,6 +113,12 @@ impl SourceStream {
                     }
                 }
                 Ok(frame.freeze())
+            }
+            Kind::Encoded { stream, rest } => {
+                if rest.is_empty() {
+                    *rest = stream.next().await?.unwrap_or_default();
+                }
+                Ok(rest.split_to(rest.len().min(max)))
             }
             Kind::Local { .. } => Ok(Bytes::new()),
         }
@@ -237,9 +257,10 @@ pub(super) async fn upload(transfer: &Arc<Transfer>, stream: SourceStream) -> Re
     let parts = profile.parts.filter(|parts| parts.last == LastPart::Alone);
     let Some(parts) = parts else { return Err(no_length(transfer)) };
     let first = first_part_bytes(transfer, &parts)?;
-    landed::check_precondition(transfer, &transfer.options.write.precondition).await?;
+    condition::check(transfer, &transfer.options.write.precondition).await?;
     let (permit, part, stream) = read(transfer, stream, first, algorithm).await?;
     if part.is_last {
+        condition::prove(transfer, WriteWay::Put).await?;
         let options = landed::marked(&transfer.options.write)?;
         let frames = Arc::clone(&part.frames);
         let payload = |sending: &_| {
@@ -273,7 +294,7 @@ pub(super) async fn read(
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<(BytesPermit, HeldPart, SourceStream)> {
     let reading = async {
-        let mut permit = transfer.budget.bytes(len).await;
+        let mut permit = transfer.budget.bytes(len.saturating_add(stream.held_bytes())).await;
         let (part, stream) = stream.part(len, algorithm).await?;
         permit.shrink(part.len());
         Ok((permit, part, stream))

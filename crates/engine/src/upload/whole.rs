@@ -6,9 +6,9 @@ use tidegate_core::checksum::{Checksum, ChecksumAlgorithm};
 
 use super::landed::Making;
 use super::source::PositionalSource;
-use super::{Made, Transfer, landed, piece};
+use super::{Made, Transfer, condition, landed, piece};
 use crate::error::Result;
-use crate::remote::{Payload, WriteOptions, Written};
+use crate::remote::{Payload, WriteOptions, WriteWay, Written};
 use crate::store::SendProgress;
 
 /// Sends a source that is read by position.
@@ -18,7 +18,8 @@ pub(super) async fn upload(
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<Made> {
     let len = source.len();
-    landed::check_precondition(transfer, &transfer.options.write.precondition).await?;
+    condition::check(transfer, &transfer.options.write.precondition).await?;
+    condition::prove(transfer, WriteWay::Put).await?;
     let held = transfer.calls.unless_cancelled(transfer.budget.bytes(piece::held_bytes(len)));
     let held = held.await?;
     let sums = source.sums(0..len, algorithm).await?;

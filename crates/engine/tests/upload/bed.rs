@@ -24,6 +24,7 @@ pub(crate) struct Bed {
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
     flavour: Flavour,
+    trusts: bool,
 }
 
 impl Bed {
@@ -36,12 +37,28 @@ impl Bed {
         let server = Server::start(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let client = client(&server, flavour, &folder);
-        Self { server, client, folder, flavour }
+        Self { server, client, folder, flavour, trusts: false }
     }
 
     /// Another process: nothing is shared but the folder of journals.
     pub(crate) fn another_client(&self) -> Client {
-        client(&self.server, self.flavour, &self.folder)
+        let trusts = self.trusts;
+        client_with(&self.server, self.flavour, &self.folder, |options| {
+            options.trust_conditions = trusts;
+        })
+    }
+
+    /// The same with a client that trusts the server to keep conditions, so that the only requests
+    /// are those of the upload.
+    pub(crate) fn trusting(self) -> Self {
+        let bed = self.with_remote(|options| options.trust_conditions = true);
+        Self { trusts: true, ..bed }
+    }
+
+    /// The same with a client whose remotes have other options.
+    pub(crate) fn with_remote(self, change: impl FnOnce(&mut RemoteOptions)) -> Self {
+        let client = client_with(&self.server, self.flavour, &self.folder, change);
+        Self { client, ..self }
     }
 
     pub(crate) fn path(&self) -> &'static str {
@@ -103,12 +120,22 @@ impl Bed {
 }
 
 fn client(server: &Server, flavour: Flavour, folder: &tempfile::TempDir) -> Client {
+    client_with(server, flavour, folder, |_| ())
+}
+
+fn client_with(
+    server: &Server,
+    flavour: Flavour,
+    folder: &tempfile::TempDir,
+    change: impl FnOnce(&mut RemoteOptions),
+) -> Client {
     let endpoint = match flavour {
         Flavour::Azure => format!("{}/account", server.endpoint()),
         _ => server.endpoint(),
     };
-    let remote =
+    let mut remote =
         RemoteOptions { endpoint: Some(endpoint), anonymous: true, ..RemoteOptions::default() };
+    change(&mut remote);
     let retry = RetryPolicy {
         delay_ms_min: 1,
         delay_ms_max: 5,

@@ -99,7 +99,7 @@ async fn a_lost_success_of_a_conditional_write_is_recognised_as_ones_own() {
     for len in [1_000, LEN] {
         for again in [CompleteAgain::Succeeds, CompleteAgain::NoSuchUpload] {
             let writes = WriteOptions { complete_again: again, ..WriteOptions::default() };
-            let bed = Bed::with(Flavour::S3, writes).await;
+            let bed = Bed::with(Flavour::S3, writes).await.trusting();
             let bytes = noise(len);
             let (method, query) = if len == LEN { ("POST", "uploadId=") } else { ("PUT", "") };
             let rule = Rule::new(Fault::LoseResponse).method(method).query(query).nth(1);
@@ -126,7 +126,7 @@ async fn an_upload_that_the_remote_forgets_begins_anew() {
 
 #[tokio::test]
 async fn a_race_at_the_end_of_a_conditional_upload_begins_anew() {
-    let bed = Bed::new(Flavour::S3).await;
+    let bed = Bed::new(Flavour::S3).await.trusting();
     let bytes = noise(LEN);
     let raced = Fault::Coded { status: 409, code: "ConditionalRequestConflict" };
     bed.server.script().push(Rule::new(raced).method("POST").query("uploadId=").nth(1));

@@ -67,6 +67,11 @@ impl Dialect for Azure {
         Some(Coded { status, code, message })
     }
 
+    fn archive_problem(&self) -> Option<Coded> {
+        let message = "This operation is not permitted on an archived blob.";
+        Some(Coded { status: 409, code: "BlobArchived", message })
+    }
+
     fn bucket_segments(&self) -> usize {
         2
     }
@@ -85,6 +90,7 @@ impl Dialect for Azure {
         if view.options.versioning {
             head.add("x-ms-version-id", view.blob.version_id());
         }
+        head.add("x-ms-access-tier", view.blob.archive.unwrap_or("Hot"));
         head.add("x-ms-server-encrypted", "true");
         if let Some(key) = &view.blob.customer_key {
             let hash = customer_key::hash(key, KeyHash::Sha256);

@@ -136,6 +136,11 @@ pub(crate) trait Dialect: Sync {
         None
     }
 
+    /// The error for the bytes of a blob that is in an archive, if the flavour has archives.
+    fn archive_problem(&self) -> Option<Coded> {
+        None
+    }
+
     /// Whether the server decodes stored `gzip` for this request.
     fn decodes(&self, _request: &Request) -> bool {
         false

@@ -71,6 +71,11 @@ impl Dialect for S3 {
         (!pays).then_some(denied)
     }
 
+    fn archive_problem(&self) -> Option<Coded> {
+        let message = "The operation is not valid for the object's storage class";
+        Some(Coded { status: 403, code: "InvalidObjectState", message })
+    }
+
     fn bucket_segments(&self) -> usize {
         1
     }
@@ -87,6 +92,9 @@ impl Dialect for S3 {
     fn describe(&self, view: &View<'_>, head: &mut Head) {
         if view.options.versioning {
             head.add("x-amz-version-id", view.blob.version_id());
+        }
+        if let Some(class) = view.blob.archive {
+            head.add("x-amz-storage-class", class);
         }
         if let Some(key) = &view.blob.customer_key {
             head.add("x-amz-server-side-encryption-customer-algorithm", "AES256");

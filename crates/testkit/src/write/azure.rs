@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     algorithm::Digests,
-    azure_blocks, azure_lists,
+    azure_blocks, azure_lists, buckets,
     call::{Call, Outcome, Stop, empty, refuse},
     precondition::{Condition, Moment},
     stored,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     blob::Blob,
     flavour::{Flavour, Problem},
-    respond::{Answer, Refusal},
+    respond::{Answer, Refusal, archived},
     store::Selector,
 };
 
@@ -27,10 +27,8 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
     match (call.request.method.as_str(), comp) {
         ("GET", Some("list")) if is_container => azure_lists::blobs(call),
         ("GET" | "HEAD", Some("blocklist")) => azure_blocks::list(call),
-        ("PUT", None) if is_container => {
-            call.body.drop_rest().await?;
-            Ok(empty(201, Vec::new()))
-        }
+        ("PUT", None) if is_container => buckets::make_azure(call).await,
+        ("DELETE", None) if is_container => buckets::remove_azure(call).await,
         ("PUT", Some("block")) => azure_blocks::put_block(call).await,
         ("PUT", Some("blocklist")) => azure_blocks::put_list(call).await,
         ("PUT", None) if call.field("x-ms-copy-source").is_some() => copy(call).await,
@@ -113,6 +111,10 @@ pub(crate) fn created(call: &Call<'_>, digests: &Digests, blob: Option<&Blob>) -
 async fn delete(call: &mut Call<'_>) -> Outcome {
     call.body.drop_rest().await?;
     let path = call.path();
+    if let Some(id) = call.parameter("versionid") {
+        let removed = call.origin.store.remove_version(path, id);
+        return if removed { Ok(empty(202, Vec::new())) } else { Err(Problem::NoSuchKey.into()) };
+    }
     let condition = Condition::of(call)?.settle(call, path, Moment::Put).await?;
     let removed = call.origin.store.remove_if(path, |there| {
         if there.is_none() {
@@ -176,6 +178,7 @@ fn source(call: &Call<'_>) -> Result<Blob, Stop> {
         let message = "The source condition specified using HTTP conditional header(s) is not met.";
         return Err(refuse(412, "SourceConditionNotMet", message));
     }
+    archived(call.origin, &blob)?;
     Ok(blob)
 }
 

@@ -7,6 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::{
+    buckets,
     call::{Call, Outcome, Stop, empty, refuse},
     gcs_resource::{json_answer, metadata_of, resource},
     gcs_session,
@@ -22,19 +23,31 @@ use crate::{
     store::Selector,
 };
 
+const BUCKETS: &str = "/storage/v1/b";
 const OBJECTS: &str = "/storage/v1/b/";
 const UPLOADS: &str = "/upload/storage/v1/b/";
 const DOWNLOADS: &str = "/download/storage/v1/b/";
 
 /// Whether a path is of the JSON API.
 pub(crate) fn is_json(path: &str) -> bool {
-    [OBJECTS, UPLOADS, DOWNLOADS].into_iter().any(|prefix| path.starts_with(prefix))
+    path == BUCKETS
+        || [OBJECTS, UPLOADS, DOWNLOADS].into_iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// Answers a request of the JSON API.
 pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
     let path = call.path();
     let method = call.request.method.as_str();
+    match method {
+        "GET" if path == BUCKETS => return Ok(buckets::list_gcs(call)),
+        "POST" if path == BUCKETS => return buckets::make_gcs(call).await,
+        "DELETE" => {
+            if let Some(name) = path.strip_prefix(OBJECTS).filter(|name| !name.contains('/')) {
+                return buckets::remove_gcs(call, name).await;
+            }
+        }
+        _ => {}
+    }
     if let Some(rest) = path.strip_prefix(UPLOADS) {
         let bucket = rest.strip_suffix("/o").ok_or(Stop::from(Problem::NoSuchKey))?;
         return upload(call, method, bucket).await;

@@ -15,6 +15,7 @@ mod azure;
 mod azure_blocks;
 mod azure_lists;
 mod body;
+mod buckets;
 mod call;
 mod gcs_json;
 mod gcs_resource;
@@ -118,7 +119,7 @@ async fn dispatch(call: &mut Call<'_>) -> Outcome {
     if call.options().read_only && !is_read {
         return Err(Refusal::from(Problem::Status(405)).with("Allow", "GET, HEAD").into());
     }
-    if !is_read {
+    if !is_read && !buckets::is_of_bucket(call) {
         // A bucket is there from the first write to it, also when its last object is deleted.
         let path = format!("{}/", call.request.path.trim_end_matches('/'));
         call.origin.store.make_bucket(call.origin.bucket(&path));

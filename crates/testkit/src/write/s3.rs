@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     algorithm::{Algorithm, Hasher, Wanted},
+    buckets,
     call::{Call, Outcome, Stop, empty, received, refuse},
     multipart::{self, no_source, s3_answer, split},
     precondition::{Condition, Moment},
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     blob::{Blob, Content},
     flavour::{Flavour, Problem},
-    respond::Refusal,
+    respond::{Refusal, archived},
     store::Selector,
     uploaded::hex,
 };
@@ -36,10 +37,8 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
         ("GET", true) => s3_lists::objects(call),
         ("GET" | "HEAD", false) => s3_lists::parts(call),
         ("POST", true) if call.has("delete") => delete_many(call).await,
-        ("PUT", true) => {
-            call.body.drop_rest().await?;
-            Ok(empty(200, Vec::new()))
-        }
+        ("PUT", true) => buckets::make_s3(call).await,
+        ("DELETE", true) => buckets::remove_s3(call).await,
         ("PUT", false) if call.has("uploadId") && source_field(call).is_some() => {
             copy_part(call).await
         }
@@ -109,6 +108,10 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Outcome {
     call.body.drop_rest().await?;
     let path = call.path();
     let flavour = call.origin.options.flavour;
+    if let (Flavour::S3, Some(id)) = (flavour, call.parameter("versionId")) {
+        call.origin.store.remove_version(path, id);
+        return Ok(empty(204, Vec::new()));
+    }
     let condition = Condition::of(call)?.settle(call, path, Moment::Put).await?;
     let there = call.origin.store.remove_if(path, |there| condition.check(flavour, there))?;
     // S3 does not say whether there was an object, GCS does.
@@ -168,6 +171,7 @@ pub(crate) fn source(call: &Call<'_>) -> Result<Blob, Stop> {
     {
         return Err(Problem::Status(412).into());
     }
+    archived(call.origin, &blob)?;
     Ok(blob)
 }
 

@@ -59,6 +59,11 @@ pub(super) const COMMANDS: &[Known] = &[
         |_, ran| ran.stderr.contains("  verified "),
     ),
     as_(
+        "tidegate cp --gzip app.js s3://bucket/app.js",
+        "tidegate cp --gzip toolchain.tar s3://bucket/app.js",
+        |_, ran| ran.stderr.contains("compressed from"),
+    ),
+    as_(
         "tidegate cp s3://bucket/a.bin gs://other/a.bin",
         "tidegate cp s3://bucket/key gs://other/a.bin",
         |_, ran| ran.stderr.contains("  verified crc32c"),
@@ -75,6 +80,18 @@ pub(super) const COMMANDS: &[Known] = &[
             !stage.is_stored_in_s3("/bucket/logs/gone") && ran.stderr.contains("deleted 1 blob")
         },
     ),
+    as_(
+        "tidegate presign --method put --expires 5m s3://bucket/images/new.img",
+        "url=$(tidegate presign --method put --expires 5m s3://bucket/images/new.img) \
+         && tidegate cp toolchain.tar \"$url\"",
+        |stage, _| stage.is_stored_in_s3("/bucket/images/new.img"),
+    ),
+    runs("tidegate mb --region eu-west-1 s3://models", |_, ran| {
+        ran.stderr.contains("made s3://models")
+    }),
+    as_("tidegate rb s3://models", "tidegate mb s3://old && tidegate rb s3://old", |_, ran| {
+        ran.stderr.contains("removed s3://old")
+    }),
     runs("tidegate uploads list s3://bucket", |_, ran| ran.stderr.contains("0 unfinished uploads")),
     runs("tidegate uploads abort s3://bucket/images/", |_, ran| {
         ran.stderr.contains("aborted 0 unfinished uploads")

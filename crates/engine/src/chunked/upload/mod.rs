@@ -269,6 +269,7 @@ fn report(
         form,
         chunks: Some(chunks),
         notes: transfer.file.note().map(str::to_owned).into_iter().collect(),
+        source_bytes: None,
         mirrors: Vec::new(),
         memory: None,
     }

@@ -53,6 +53,13 @@ impl AzureWriter {
                     let message = "the source has another version";
                     return Err(self.error(ErrorKind::Changed, &source.blob, message));
                 }
+                if let Some(archived) = refusal.archived() {
+                    let target = match &source.bucket {
+                        None => self.client.target(&source.blob),
+                        Some(container) => format!("az://{container}/{}", source.blob),
+                    };
+                    return Err(archived.error(Operation::Read, &target));
+                }
                 return Err(self.refused(blob, options, refusal));
             }
         };

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use url::form_urlencoded;
 
 use super::AzureWriter;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::remote::write::WriteOptions;
 
 const METADATA: &str = "x-ms-meta-";
@@ -37,10 +37,31 @@ impl AzureWriter {
             let tags = query.extend_pairs(&options.tags).finish();
             self.add(blob, &mut headers, "x-ms-tags", &tags)?;
         }
+        let mut own = HeaderMap::new();
         for (name, value) in &options.headers {
-            self.add(blob, &mut headers, name, value)?;
+            self.add(blob, &mut own, name, value)?;
+        }
+        for (name, value) in own.iter().chain(&self.of_blobs) {
+            headers.insert(self.of_service(blob, name)?, value.clone());
         }
         Ok(headers)
+    }
+
+    /// The service's own name of a header: in a list of blocks the header of HTTP would describe the
+    /// list.
+    fn of_service(&self, blob: &str, name: &HeaderName) -> Result<HeaderName> {
+        Ok(HeaderName::from_static(match name.as_str() {
+            "cache-control" => "x-ms-blob-cache-control",
+            "content-disposition" => "x-ms-blob-content-disposition",
+            "content-encoding" => "x-ms-blob-content-encoding",
+            "content-language" => "x-ms-blob-content-language",
+            "content-type" => "x-ms-blob-content-type",
+            "expires" => {
+                let message = "the remote keeps no header Expires";
+                return Err(self.invalid(blob, message).into_kind(ErrorKind::Unsupported));
+            }
+            _ => return Ok(name.clone()),
+        }))
     }
 
     /// The caller's metadata, and the source's modification time under rclone's name and format.

@@ -9,6 +9,7 @@
 //! | `copying` | a copy within the container |
 //! | `deleting`, `listing` | deleting and listing blobs |
 //! | `unfinished` | the list of unfinished uploads |
+//! | `bucket` | making and removing the container |
 //!
 //! The service compares a checksum of each request's body, and keeps none of them. It compares no
 //! checksum of a whole that was uploaded in parts.
@@ -16,6 +17,7 @@
 //! Source: the REST API reference of Azure Blob Storage, version 2023-11-03.
 
 mod blocks;
+mod bucket;
 mod copying;
 mod deleting;
 mod description;
@@ -41,7 +43,7 @@ use super::write::{
     Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
     WriteProfile, Written,
 };
-use super::{PageToken, Version, key};
+use super::{PageToken, Version, blob_headers, key};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -63,17 +65,21 @@ pub(super) struct AzureWriter {
     /// The customer's key, for requests that need it.
     encryption: HeaderMap,
     accepted: Arc<AcceptedChecksums>,
+    /// Describe each new blob, in addition to the options of its write.
+    of_blobs: HeaderMap,
 }
 
 impl AzureWriter {
-    /// `encryption` has the headers of the customer's key.
+    /// `encryption` has the headers of the customer's key, `of_blobs` those that describe each new
+    /// blob.
     pub(super) fn new(
         client: ObjectClient,
         authorize: Arc<AzureAuthorize>,
         encryption: HeaderMap,
+        of_blobs: HeaderMap,
     ) -> Self {
         let accepted = Arc::new(AcceptedChecksums::new(CHECKSUMS).or_failing());
-        Self { client, authorize, encryption, accepted }
+        Self { client, authorize, encryption, accepted, of_blobs }
     }
 
     fn error(&self, kind: ErrorKind, blob: &str, message: impl Into<String>) -> Error {
@@ -180,6 +186,10 @@ fn little_endian(checksum: &Checksum) -> String {
 
 #[async_trait]
 impl Write for AzureWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        blob_headers::pairs(&self.of_blobs)
+    }
+
     fn write_profile(&self, _precondition: &Precondition) -> WriteProfile {
         let checksums: Vec<ChecksumAlgorithm> = self.accepted.now().into_iter().collect();
         let parts = PartProfile {

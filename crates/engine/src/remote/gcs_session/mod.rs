@@ -130,6 +130,10 @@ fn session_profile() -> PartProfile {
 
 #[async_trait]
 impl Write for GcsWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        self.xml.blob_headers()
+    }
+
     fn write_profile(&self, precondition: &Precondition) -> WriteProfile {
         let mut profile = self.xml.write_profile(precondition);
         if self.needs_session(precondition) {
@@ -142,7 +146,7 @@ impl Write for GcsWriter {
         if self.has_no_xml() {
             return self.put_simply(blob, payload, options).await;
         }
-        match self.xml.send_put(blob, payload, options).await? {
+        match self.xml.send_put(blob, payload, options, None).await? {
             Ok(answer) => Ok(self.xml.written(&answer)),
             Err(refusal) if self.is_not_xml(&refusal) => {
                 self.put_simply(blob, payload, options).await

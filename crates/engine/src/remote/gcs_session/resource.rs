@@ -2,6 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, Coverage, StoredChecksum};
@@ -73,6 +74,62 @@ pub(super) fn description(blob: &str, options: &WriteOptions) -> Map<String, Val
     description
 }
 
+/// Adds what these headers say to the description. Returns the parameters of the request that stand
+/// for the others; fails with the name of a header that has no counterpart in JSON.
+pub(super) fn add_headers(
+    description: &mut Map<String, Value>,
+    headers: &HeaderMap,
+) -> Result<Vec<(&'static str, String)>, String> {
+    let (mut parameters, mut metadata) = (Vec::new(), Map::new());
+    for (name, value) in headers {
+        let text = || value.to_str().map(str::to_owned).map_err(|_not_ascii| name.to_string());
+        let property = match name.as_str() {
+            "cache-control" => "cacheControl",
+            "content-disposition" => "contentDisposition",
+            "content-encoding" => "contentEncoding",
+            "content-language" => "contentLanguage",
+            "content-type" => "contentType",
+            "x-goog-storage-class" => "storageClass",
+            "x-goog-custom-time" => "customTime",
+            "x-goog-acl" => {
+                parameters.push(("predefinedAcl", camel_case(&text()?)));
+                continue;
+            }
+            "x-goog-encryption-kms-key-name" => {
+                parameters.push(("kmsKeyName", text()?));
+                continue;
+            }
+            other => match other.strip_prefix("x-goog-meta-") {
+                Some(own) => {
+                    metadata.insert(own.to_owned(), text()?.into());
+                    continue;
+                }
+                None => return Err(other.to_owned()),
+            },
+        };
+        description.insert(property.to_owned(), text()?.into());
+    }
+    if !metadata.is_empty() {
+        let own = description.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(own) = own.as_object_mut() {
+            own.extend(metadata);
+        }
+    }
+    Ok(parameters)
+}
+
+/// `bucket-owner-read` is `bucketOwnerRead` in JSON.
+fn camel_case(text: &str) -> String {
+    let mut words = text.split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut joined, word| {
+        let mut letters = word.chars();
+        joined.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        joined.push_str(letters.as_str());
+        joined
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +145,32 @@ mod tests {
         assert_eq!(written.checksums.len(), 2);
         assert!(Resource::read(b"<html>").is_none());
         assert!(Resource::read(b"").is_none());
+    }
+
+    #[test]
+    fn headers_have_their_names_in_json() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-disposition", "inline"),
+            ("x-goog-meta-a", "1"),
+            ("x-goog-acl", "bucket-owner-read"),
+            ("x-goog-encryption-kms-key-name", "projects/p/k"),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let options = WriteOptions { mark: Some("m".to_owned()), ..WriteOptions::default() };
+        let mut made = description("k", &options);
+        let parameters = add_headers(&mut made, &headers).unwrap();
+        let expected = json!({
+            "name": "k",
+            "contentDisposition": "inline",
+            "metadata": { "a": "1", "tidegate-upload": "m" },
+        });
+        assert_eq!(json!(made), expected);
+        let expected = [("predefinedAcl", "bucketOwnerRead"), ("kmsKeyName", "projects/p/k")];
+        assert_eq!(parameters, expected.map(|(name, value)| (name, value.to_owned())));
+        headers.insert("expires", "0".parse().unwrap());
+        assert_eq!(add_headers(&mut made, &headers), Err("expires".to_owned()));
     }
 
     #[test]

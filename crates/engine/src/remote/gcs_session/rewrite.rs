@@ -9,7 +9,7 @@ use tidegate_core::retry::RetryClass;
 
 use super::GcsWriter;
 use super::address::{self, JsonBucket};
-use super::resource::{self, Resource};
+use super::resource::Resource;
 use super::session::json_type;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
@@ -32,18 +32,32 @@ impl GcsWriter {
         blob: &str,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let payload = Payload::from_bytes(description(blob, options).into_bytes());
-        let headers = self.own_headers(blob, options)?;
+        let (mut description, parameters) = self.described(blob, options)?;
+        description.remove("name");
+        // Without a description the copy has that of its source.
+        let text = if options.describes() {
+            serde_json::Value::from(description).to_string()
+        } else {
+            String::new()
+        };
+        let payload = Payload::from_bytes(text.into_bytes());
         let generation = self.generation(blob, &options.precondition)?;
         let mut token = None;
         loop {
             let mut request = ObjectRequest::new(Method::POST, Operation::Write, blob)
                 .headers(address::plain())
-                .headers(headers.clone())
                 .headers(self.json.source_key())
                 .headers(json_type())
                 .payload(&payload)
                 .elsewhere(JsonBucket::signed(self.json.rewrite(source, blob)));
+            for (name, value) in &parameters {
+                let name = match *name {
+                    "predefinedAcl" => "destinationPredefinedAcl",
+                    "kmsKeyName" => "destinationKmsKeyName",
+                    other => other,
+                };
+                request = request.query(name, value.as_str());
+            }
             if let Some(generation) = &generation {
                 request = request.query("ifGenerationMatch", generation.as_str());
             }
@@ -103,16 +117,6 @@ impl GcsWriter {
             _ => self.xml.refused(blob, options, refusal),
         }
     }
-}
-
-/// The description of the copy; empty for that of the source.
-fn description(blob: &str, options: &WriteOptions) -> String {
-    if !options.describes() {
-        return String::new();
-    }
-    let mut description = resource::description(blob, options);
-    description.remove("name");
-    serde_json::Value::from(description).to_string()
 }
 
 impl JsonBucket {

@@ -20,6 +20,9 @@ use crate::remote::write::{
 };
 use crate::remote::{Body, Version};
 
+/// The description of an object in JSON, and parameters of the request that makes it.
+type Described = (serde_json::Map<String, serde_json::Value>, Vec<(&'static str, String)>);
+
 /// The status of a session that was cancelled.
 const CANCELLED: u16 = 499;
 
@@ -42,7 +45,7 @@ enum Outcome {
 
 impl GcsWriter {
     pub(super) async fn begin_session(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
-        let mut description = resource::description(blob, options);
+        let (mut description, parameters) = self.described(blob, options)?;
         description.remove("name");
         let description = serde_json::Value::from(description).to_string();
         let payload = Payload::from_bytes(description.into_bytes());
@@ -50,10 +53,12 @@ impl GcsWriter {
             .query("uploadType", "resumable")
             .query("name", blob)
             .headers(address::plain())
-            .headers(self.own_headers(blob, options)?)
             .headers(json_type())
             .payload(&payload)
             .elsewhere(JsonBucket::signed(self.json.uploads.clone()));
+        for (name, value) in parameters {
+            request = request.query(name, value);
+        }
         if let Some(generation) = self.generation(blob, &options.precondition)? {
             request = request.query("ifGenerationMatch", generation);
         }
@@ -74,17 +79,21 @@ impl GcsWriter {
         Ok(Upload::new(blob, id, options))
     }
 
-    /// The caller's headers.
-    pub(super) fn own_headers(&self, blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
+    /// The description of a new object, and the parameters of its request.
+    pub(super) fn described(&self, blob: &str, options: &WriteOptions) -> Result<Described> {
+        let unsupported = |message: String| {
+            self.error(Operation::Write, blob, message).into_kind(ErrorKind::Unsupported)
+        };
         if !options.tags.is_empty() {
-            let message = "the remote keeps no tags";
-            return Err(self
-                .error(Operation::Write, blob, message)
-                .into_kind(ErrorKind::Unsupported));
+            return Err(unsupported("the remote keeps no tags".to_owned()));
         }
-        let described =
-            WriteOptions { headers: options.headers.clone(), ..WriteOptions::default() };
-        self.xml.description(blob, &described)
+        let own = WriteOptions { headers: options.headers.clone(), ..WriteOptions::default() };
+        let headers = self.xml.description(blob, &own)?;
+        let mut description = resource::description(blob, options);
+        let parameters = resource::add_headers(&mut description, &headers).map_err(|name| {
+            unsupported(format!("the remote takes no header {name} with this upload"))
+        })?;
+        Ok((description, parameters))
     }
 
     /// The generation that a write requires: 0 for none.

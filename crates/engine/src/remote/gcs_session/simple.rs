@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::GcsWriter;
 use super::address::{self, JsonBucket};
-use super::resource;
 use super::session::differs;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::object_client::ObjectRequest;
@@ -24,7 +23,7 @@ impl GcsWriter {
         payload: &Payload,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let mut description = resource::description(blob, options);
+        let (mut description, parameters) = self.described(blob, options)?;
         if let Some((name, sum)) = payload.checksum().and_then(declared) {
             description.insert(name.to_owned(), sum.into());
         }
@@ -39,10 +38,12 @@ impl GcsWriter {
         let mut request = ObjectRequest::new(Method::POST, Operation::Write, blob)
             .query("uploadType", "multipart")
             .headers(address::plain())
-            .headers(self.own_headers(blob, options)?)
             .headers(HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]))
             .payload(&body)
             .elsewhere(JsonBucket::signed(self.json.uploads.clone()));
+        for (name, value) in parameters {
+            request = request.query(name, value);
+        }
         if let Some(generation) = self.generation(blob, &options.precondition)? {
             request = request.query("ifGenerationMatch", generation);
         }

@@ -127,9 +127,21 @@ pub(super) fn has_query(blob: &str) -> bool {
     Url::parse(blob).is_ok_and(|url| url.query().is_some())
 }
 
-/// The headers that the caller asks for.
+/// Whether a URL has a shared access signature for a blob of Azure. The service requires that a `PUT`
+/// names the kind of the blob.
+fn is_signed_for_azure(blob: &str) -> bool {
+    Url::parse(blob).is_ok_and(|url| {
+        let has = |name: &str| url.query_pairs().any(|(key, _)| key == name);
+        ["sv", "sr", "sp", "sig"].into_iter().all(has)
+    })
+}
+
+/// The headers that the caller asks for, and those that the address requires.
 fn headers(blob: &str, options: &WriteOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
+    if is_signed_for_azure(blob) {
+        headers.insert("x-ms-blob-type", HeaderValue::from_static("BlockBlob"));
+    }
     let content_type =
         options.content_type.iter().map(|kind| (header::CONTENT_TYPE.as_str(), kind));
     let own = options.headers.iter().map(|(name, value)| (name.as_str(), value));

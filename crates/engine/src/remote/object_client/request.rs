@@ -6,6 +6,7 @@ use std::fmt;
 use http::{HeaderMap, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::starting_line::Runner;
 use crate::error::Operation;
 use crate::remote::write::Payload;
 
@@ -28,6 +29,8 @@ pub(in crate::remote) struct ObjectRequest<'a> {
     pub(in crate::remote) payload: Option<&'a Payload>,
     /// Another address than the key's.
     elsewhere: Option<OtherAddress>,
+    /// Keeps the last byte of the payload until the other requests of a race have come as far.
+    pub(super) runner: Option<&'a Runner>,
 }
 
 /// The address of a request that is not for an object of the bucket.
@@ -53,8 +56,21 @@ impl fmt::Debug for Secret {
 
 impl<'a> ObjectRequest<'a> {
     pub(in crate::remote) fn new(method: Method, operation: Operation, key: &'a str) -> Self {
-        let (query, headers) = (Vec::new(), HeaderMap::new());
-        Self { method, operation, key: Some(key), query, headers, payload: None, elsewhere: None }
+        Self {
+            method,
+            operation,
+            key: Some(key),
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+            payload: None,
+            elsewhere: None,
+            runner: None,
+        }
+    }
+
+    /// A request for the bucket itself.
+    pub(in crate::remote) fn of_bucket(method: Method, operation: Operation) -> Self {
+        Self { key: None, ..Self::new(method, operation, "") }
     }
 
     pub(in crate::remote) fn query(
@@ -73,6 +89,13 @@ impl<'a> ObjectRequest<'a> {
 
     pub(in crate::remote) fn payload(mut self, payload: &'a Payload) -> Self {
         self.payload = Some(payload);
+        self
+    }
+
+    /// The same request as one of a race.
+    #[cfg(any(feature = "gcs", feature = "s3"))]
+    pub(in crate::remote) fn in_race(mut self, runner: Option<&'a Runner>) -> Self {
+        self.runner = runner;
         self
     }
 

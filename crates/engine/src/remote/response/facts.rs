@@ -47,6 +47,13 @@ pub(in crate::remote) fn info(
 /// What names of metadata begin with, at each service.
 const METADATA: [&str; 3] = ["x-amz-meta-", "x-goog-meta-", "x-ms-meta-"];
 
+/// Where each service says how it stores a blob.
+const STORAGE_CLASS: [&str; 3] =
+    ["x-amz-storage-class", "x-goog-storage-class", "x-ms-access-tier"];
+
+/// Where the services say whether a blob comes back from an archive.
+const RESTORE: [&str; 2] = ["x-amz-restore", "x-ms-archive-status"];
+
 /// The metadata by which a writer recognises its own blob: not the caller's.
 const MARKS: [&str; 2] = ["tidegate-upload", "tidegateupload"];
 
@@ -57,6 +64,8 @@ fn description(head: &ResponseHead) -> Option<Box<BlobDescription>> {
         content_disposition: text("content-disposition"),
         content_language: text("content-language"),
         metadata: metadata(head),
+        storage_class: STORAGE_CLASS.into_iter().find_map(text),
+        restore: RESTORE.into_iter().find_map(text),
     };
     (found != BlobDescription::default()).then(|| Box::new(found))
 }

@@ -125,6 +125,16 @@ impl WriteOptions {
     }
 }
 
+/// How a write makes its blob: a remote may keep a precondition in one way and not in the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WriteWay {
+    /// By [`Write::put`].
+    Put,
+    /// By [`Write::complete`].
+    Parts,
+}
+
 /// A bucket, or whatever a service calls the place of one remote's blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -186,6 +196,35 @@ pub trait Write: fmt::Debug + Send + Sync {
     /// The profile of this remote under this precondition, as far as it is known now: a remote that
     /// once refused a checksum does not offer it again. Sends no request.
     fn write_profile(&self, precondition: &Precondition) -> WriteProfile;
+
+    /// Headers of the remote's own options that describe each new blob. All writes add them; a copy
+    /// needs to know them because they replace the description of its source. Sends no request.
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Proves that the remote keeps the precondition of `options` when writers race, before a write
+    /// of `blob` in this way. A remote that is known to keep it does nothing. Others race a few
+    /// writers for hidden blobs beside `blob`, whose names begin with `.tidegate-probe-`, and remove
+    /// them again. The result is kept for as long as the remote.
+    ///
+    /// Returns a note for the user if something of the proof stays behind: to remove a blob takes
+    /// another right than to write it.
+    ///
+    /// Dropping the future may leave blobs of the proof behind.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the precondition is ignored or not kept in a race.
+    async fn prove(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        way: WriteWay,
+    ) -> Result<Option<String>> {
+        let _ = (blob, options, way);
+        Ok(None)
+    }
 
     /// Stores a whole blob in one request, of at most [`WriteProfile::put_bytes_max`] bytes. The
     /// remote verifies the payload's checksum, if it has one, before the blob appears.

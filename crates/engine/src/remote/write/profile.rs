@@ -50,6 +50,7 @@ pub enum LastPart {
 /// The limits of a remote for the parts of one upload. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own of a remote")]
 pub struct PartProfile {
     /// Whether parts may be stored in parallel.
     pub order: PartOrder,
@@ -173,7 +174,7 @@ impl WriteProfile {
             }
             (Guarantee::None, _) => format!("the remote does not check {what}"),
         };
-        Err(Error::new(ErrorKind::Unsupported, Operation::Write, blob, message))
+        Err(Error::new(ErrorKind::Unsupported, Operation::Locate, blob, message))
     }
 }
 

@@ -60,6 +60,9 @@ impl fmt::Debug for UploadId {
 pub struct PartNumber(NonZeroU32);
 
 impl PartNumber {
+    /// The number of the first part.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
     /// `None` for 0.
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {

@@ -93,6 +93,10 @@ impl XmlWriter {
             Error::new(kind, Operation::Read, self.shown(source), message)
                 .caused_by(refusal.error.without_cause())
         };
+        if let Some(archived) = refusal.archived() {
+            let error = archived.error(Operation::Read, &self.shown(source));
+            return error.caused_by(refusal.error.without_cause());
+        }
         match (refusal.status(), refusal.code()) {
             (Some(412), _) if source.version.is_some() => {
                 of_source(ErrorKind::Changed, "the source has another version")

@@ -5,6 +5,8 @@
 //! | `dialect` | the header names of the two services |
 //! | `document` | the XML documents |
 //! | `refused` | what a refused write means |
+//! | `proved` | which conditions the service keeps when writers race |
+//! | `race` | the race that proves it |
 //! | `multipart` | an upload in parts |
 //! | `unfinished` | the list of unfinished uploads |
 //! | `copying` | a copy within the bucket |
@@ -21,6 +23,8 @@ mod document;
 pub(in crate::remote) mod fuzzed;
 mod listing;
 mod multipart;
+mod proved;
+mod race;
 mod refused;
 mod unfinished;
 
@@ -32,15 +36,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tidegate_core::checksum::{Checksum, ChecksumAlgorithm, StoredChecksum};
 
 pub(super) use self::dialect::XmlDialect;
+use self::proved::ProvedConditions;
 use super::accepted_checksums::AcceptedChecksums;
-use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
-use super::response;
+use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal, Runner};
 use super::write::{
     Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
     Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write,
-    WriteOptions, WriteProfile, Written,
+    WriteOptions, WriteProfile, WriteWay, Written,
 };
 use super::{PageToken, Version};
+use super::{blob_headers, response};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -55,11 +60,26 @@ pub(super) struct XmlWriter {
     client: ObjectClient,
     dialect: XmlDialect,
     accepted: Arc<AcceptedChecksums>,
+    proved: Arc<ProvedConditions>,
+    /// Describe each new object, in addition to the options of its write.
+    of_blobs: HeaderMap,
 }
 
 impl XmlWriter {
     pub(super) fn new(client: ObjectClient, dialect: XmlDialect) -> Self {
-        Self { client, dialect, accepted: Arc::new(AcceptedChecksums::new(dialect.checksums())) }
+        let accepted = Arc::new(AcceptedChecksums::new(dialect.checksums()));
+        Self { client, dialect, accepted, proved: Arc::default(), of_blobs: HeaderMap::new() }
+    }
+
+    /// Adds these headers to the description of each new object.
+    pub(super) fn describing(self, of_blobs: HeaderMap) -> Self {
+        Self { of_blobs, ..self }
+    }
+
+    /// Trusts that the service keeps conditions when writers race.
+    #[cfg(feature = "s3")]
+    pub(super) fn trusting(self) -> Self {
+        Self { proved: Arc::new(ProvedConditions::trusted()), ..self }
     }
 
     #[cfg(feature = "gcs")]
@@ -114,6 +134,9 @@ impl XmlWriter {
         }
         for (name, value) in &options.headers {
             add(name, value)?;
+        }
+        for (name, value) in &self.of_blobs {
+            headers.insert(name, value.clone());
         }
         Ok(headers)
     }
@@ -177,18 +200,20 @@ impl XmlWriter {
         }
     }
 
-    /// Sends a whole blob.
+    /// Sends a whole blob, as one of a race if there is one.
     pub(super) async fn send_put(
         &self,
         blob: &str,
         payload: &Payload,
         options: &WriteOptions,
+        runner: Option<&Runner>,
     ) -> Result<std::result::Result<ObjectAnswer, Refusal>> {
         let request = ObjectRequest::new(Method::PUT, Operation::Write, blob)
             .headers(self.description(blob, options)?)
             .headers(self.condition(blob, &options.precondition)?)
             .headers(self.checksum(blob, payload.checksum())?)
-            .payload(payload);
+            .payload(payload)
+            .in_race(runner);
         Ok(self.send(&request).await)
     }
 
@@ -220,6 +245,10 @@ fn verifiable(checksums: Vec<StoredChecksum>) -> Vec<StoredChecksum> {
 
 #[async_trait]
 impl Write for XmlWriter {
+    fn blob_headers(&self) -> Vec<(String, String)> {
+        blob_headers::pairs(&self.of_blobs)
+    }
+
     fn write_profile(&self, precondition: &Precondition) -> WriteProfile {
         let checksums: Vec<ChecksumAlgorithm> = self.accepted.now().into_iter().collect();
         let whole = |algorithm: &ChecksumAlgorithm| self.dialect.verifies_whole(*algorithm);
@@ -259,8 +288,17 @@ impl Write for XmlWriter {
         }
     }
 
+    async fn prove(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+        way: WriteWay,
+    ) -> Result<Option<String>> {
+        self.proved.prove(self, blob, options, way).await
+    }
+
     async fn put(&self, blob: &str, payload: &Payload, options: &WriteOptions) -> Result<Written> {
-        match self.send_put(blob, payload, options).await? {
+        match self.send_put(blob, payload, options, None).await? {
             Ok(answer) => Ok(self.written(&answer)),
             Err(refusal) => Err(self.refused_payload(blob, options, payload, refusal)),
         }

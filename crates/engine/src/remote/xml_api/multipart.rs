@@ -15,7 +15,7 @@ use super::refused::{NO_UPLOAD, RACED};
 use super::{PARTS_MAX, XmlDialect, XmlWriter};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
-use crate::remote::object_client::{ObjectRequest, Refusal};
+use crate::remote::object_client::{ObjectRequest, Refusal, Runner};
 use crate::remote::write::{
     CompleteRequest, PartNumber, Payload, StoredPart, Upload, UploadId, UploadPart, UploadState,
     Write, WriteOptions, Written,
@@ -181,6 +181,19 @@ impl XmlWriter {
         upload: &Upload,
         request: &CompleteRequest,
     ) -> Result<Written> {
+        match self.try_complete(upload, request, None).await? {
+            Ok(written) => Ok(written),
+            Err(refusal) => Err(self.not_completed(upload, refusal).await),
+        }
+    }
+
+    /// Sends the request that completes an upload, as one of a race if there is one.
+    pub(super) async fn try_complete(
+        &self,
+        upload: &Upload,
+        request: &CompleteRequest,
+        runner: Option<&Runner>,
+    ) -> Result<std::result::Result<Written, Refusal>> {
         let len_bytes: u64 = request.parts.iter().map(|part| part.len_bytes).sum();
         if len_bytes != request.len_bytes {
             // Several services would make a blob of the parts that are named.
@@ -202,10 +215,11 @@ impl XmlWriter {
         let sent = ObjectRequest::new(Method::POST, Operation::Commit, &upload.blob)
             .query("uploadId", id(upload))
             .headers(headers)
-            .payload(&payload);
+            .payload(&payload)
+            .in_race(runner);
         let answer = match self.send(&sent).await {
             Ok(answer) => answer,
-            Err(refusal) => return Err(self.not_completed(upload, refusal).await),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         let target = self.client.target(&upload.blob);
         let made: Made = document::read(&answer.text, Operation::Commit, &target)?;
@@ -218,7 +232,7 @@ impl XmlWriter {
         if let Some(checksum) = made.checksum() {
             written.checksums.push(StoredChecksum { checksum, coverage: Coverage::FullObject });
         }
-        Ok(written)
+        Ok(Ok(written))
     }
 
     /// The error of an upload that was not completed. After a race on a conditional completion S3

@@ -21,7 +21,7 @@ async fn uploads_survive_many_faults_at_once() {
     for way in &ways {
         let bytes = noise(way.len);
         for seed in SEEDS {
-            let bed = Bed::new(way.flavour).await;
+            let bed = Bed::new(way.flavour).await.trusting();
             let path = bed.file(&bytes);
             bed.server.script().random(seed, FaultMix::recoverable(0.5));
             let outcome = upload(&bed, &bed.client, way, &path, patient.clone()).await;

@@ -42,6 +42,7 @@ impl Job<'_> {
             form: if outcome.whole { Form::Whole } else { Form::Chunks },
             chunks: Some(chunks),
             notes: outcome.notes,
+            source_bytes: None,
             mirrors: Vec::new(),
             memory,
         }

@@ -1,0 +1,132 @@
+//! [`ObjectPresigner`]: signed URLs of the object stores. `object_store` makes the signatures.
+//!
+//! What it cannot do is refused here, before anything is signed, in words that name the credential
+//! that is needed: its own errors are about its settings.
+//!
+//! Sources: "Sharing objects with presigned URLs" of Amazon S3, "Signed URLs" of Google Cloud
+//! Storage, "Create a service SAS" and "Create a user delegation SAS" of Azure Blob Storage.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use http::Method;
+use object_store::signer::{SignedUrlOptions, Signer};
+
+use super::key;
+use super::presign::{Presign, PresignMethod, PresignRequest, PresignedUrl};
+use super::response::Dialect;
+use crate::error::{Error, ErrorKind, Hint, Operation, Result};
+
+/// The longest time that S3, Google and a delegation key of Azure allow.
+pub(super) const WEEK: Duration = Duration::from_hours(7 * 24);
+
+/// The message for a credential that signs nothing.
+pub(super) const CANNOT_SIGN: &str = "the credentials found cannot sign a URL";
+
+/// How a bucket's URLs are signed.
+pub(super) struct SignerChoice {
+    /// The library's client.
+    pub(super) signer: Arc<dyn Signer>,
+    /// The longest time that the service allows for this credential; `None` for no limit.
+    pub(super) lifetime_max: Option<Duration>,
+    /// Parameters of the URL that the signature covers.
+    pub(super) query: Vec<(String, String)>,
+}
+
+/// What the credentials of a bucket can sign, looked up for each URL.
+#[async_trait]
+pub(super) trait FindSigner: fmt::Debug + Send + Sync {
+    /// The signer. The error says which credential is needed.
+    async fn find(&self) -> Result<SignerChoice>;
+
+    /// What to do if the library cannot sign with the credential that it found.
+    fn hint(&self) -> Hint;
+}
+
+/// Signs the URLs of one bucket.
+#[derive(Debug)]
+pub(super) struct ObjectPresigner {
+    pub(super) dialect: Dialect,
+    /// `s3://bucket`: shown before a key.
+    pub(super) prefix: String,
+    pub(super) find: Box<dyn FindSigner>,
+}
+
+#[async_trait]
+impl Presign for ObjectPresigner {
+    async fn presign(&self, request: &PresignRequest) -> Result<PresignedUrl> {
+        let target = format!("{}/{}", self.prefix, request.blob);
+        let error = |kind, message: &str| Error::new(kind, Operation::Presign, &*target, message);
+        let path = key::path(&request.blob).map_err(|flaw| error(ErrorKind::Unsupported, flaw))?;
+        let lifetime = Duration::from_secs(request.lifetime.as_secs());
+        if lifetime.is_zero() {
+            let message = "a signed URL is valid for at least a second";
+            return Err(error(ErrorKind::Invalid, message));
+        }
+        let SignerChoice { signer, lifetime_max, query } = self.find.find().await?;
+        if let Some(most) = lifetime_max.filter(|most| lifetime > *most) {
+            let (asked, most) = (lifetime.as_secs(), most.as_secs());
+            let message =
+                format!("a signed URL is valid for at most {most} seconds here, not {asked}");
+            return Err(error(ErrorKind::Invalid, &message));
+        }
+        let expires = SystemTime::now() + lifetime;
+        let method = self.method(request.method);
+        let signed = if query.is_empty() {
+            signer.signed_url(method, &path, lifetime).await
+        } else {
+            let options = SignedUrlOptions::default().with_query(query);
+            signer.signed_url_opts(method, &path, lifetime, &options).await
+        };
+        let signed = signed.map_err(|cause| {
+            error(ErrorKind::NoAccess, CANNOT_SIGN).caused_by(cause).with_hint(self.find.hint())
+        })?;
+        if self.signs_decoded_paths() && !signed.path().ends_with(&format!("/{}", request.blob)) {
+            let message =
+                "URLs here are signed only for names without characters that a URL encodes";
+            return Err(error(ErrorKind::Unsupported, message));
+        }
+        Ok(PresignedUrl::new(signed, expires))
+    }
+}
+
+impl ObjectPresigner {
+    /// Whether the signature covers the path decoded. The library signs it encoded, so the two must
+    /// be the same.
+    fn signs_decoded_paths(&self) -> bool {
+        match self.dialect {
+            #[cfg(feature = "azure")]
+            Dialect::Azure => true,
+            #[cfg(any(feature = "http", feature = "gcs", feature = "s3"))]
+            _ => false,
+        }
+    }
+
+    /// A token of Azure allows reads, and so `HEAD`, too. The library knows only the permissions of
+    /// the other methods.
+    fn method(&self, method: PresignMethod) -> Method {
+        match (method, self.dialect) {
+            #[cfg(feature = "azure")]
+            (PresignMethod::Head, Dialect::Azure) => Method::GET,
+            (PresignMethod::Get, _) => Method::GET,
+            (PresignMethod::Put, _) => Method::PUT,
+            (PresignMethod::Delete, _) => Method::DELETE,
+            (PresignMethod::Head, _) => Method::HEAD,
+        }
+    }
+}
+
+/// The error for requests that are not signed at all.
+pub(super) fn anonymous(prefix: &str) -> Error {
+    let message = "requests here are anonymous, and a signature needs credentials";
+    Error::new(ErrorKind::NoAccess, Operation::Presign, prefix, message)
+        .with_hint("leave out what makes requests anonymous, and give credentials")
+}
+
+/// The error for blobs that are encrypted with a customer's key.
+pub(super) fn keyed(prefix: &str) -> Error {
+    let message = "a signed URL cannot carry a customer's key";
+    Error::new(ErrorKind::Unsupported, Operation::Locate, prefix, message)
+}
