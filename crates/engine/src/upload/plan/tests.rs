@@ -46,8 +46,8 @@ fn check(len: u64, bytes: u64, profile: &PartProfile) -> Result<(), TestCaseErro
     prop_assert_eq!(bytes % profile.bytes_multiple, 0);
     prop_assert!(len.div_ceil(bytes) <= u64::from(profile.count_max));
     let mut end = 0;
-    for (before, (number, range)) in ranges(len, bytes).enumerate() {
-        prop_assert_eq!(number.get() as usize, before + 1);
+    for (expected, (number, range)) in (1..).zip(ranges(len, bytes)) {
+        prop_assert_eq!(number.get(), expected);
         prop_assert_eq!(range.start, end, "no gap and no overlap");
         prop_assert!(range.end > range.start);
         let is_last = range.end == len;
