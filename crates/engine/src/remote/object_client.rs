@@ -198,6 +198,7 @@ impl ObjectClient {
     }
 
     /// Headers of every request, such as those of a customer's key.
+    #[cfg(any(feature = "gcs", feature = "s3"))]
     pub(super) fn headers(&self) -> HeaderMap {
         self.authorize.headers()
     }

@@ -83,7 +83,9 @@ impl Presign for ObjectPresigner {
         let signed = signed.map_err(|cause| {
             error(ErrorKind::NoAccess, CANNOT_SIGN).caused_by(cause).with_hint(self.find.hint())
         })?;
-        if self.signs_decoded_paths() && !signed.path().ends_with(&format!("/{}", request.blob)) {
+        // Azure's signature covers the path decoded. The library signs it encoded, so the two must be
+        // the same.
+        if self.is_azure() && !signed.path().ends_with(&format!("/{}", request.blob)) {
             let message =
                 "URLs here are signed only for names without characters that a URL encodes";
             return Err(error(ErrorKind::Unsupported, message));
@@ -93,9 +95,7 @@ impl Presign for ObjectPresigner {
 }
 
 impl ObjectPresigner {
-    /// Whether the signature covers the path decoded. The library signs it encoded, so the two must
-    /// be the same.
-    fn signs_decoded_paths(&self) -> bool {
+    fn is_azure(&self) -> bool {
         match self.dialect {
             #[cfg(feature = "azure")]
             Dialect::Azure => true,
@@ -107,13 +107,12 @@ impl ObjectPresigner {
     /// A token of Azure allows reads, and so `HEAD`, too. The library knows only the permissions of
     /// the other methods.
     fn method(&self, method: PresignMethod) -> Method {
-        match (method, self.dialect) {
-            #[cfg(feature = "azure")]
-            (PresignMethod::Head, Dialect::Azure) => Method::GET,
-            (PresignMethod::Get, _) => Method::GET,
-            (PresignMethod::Put, _) => Method::PUT,
-            (PresignMethod::Delete, _) => Method::DELETE,
-            (PresignMethod::Head, _) => Method::HEAD,
+        match method {
+            PresignMethod::Head if self.is_azure() => Method::GET,
+            PresignMethod::Get => Method::GET,
+            PresignMethod::Put => Method::PUT,
+            PresignMethod::Delete => Method::DELETE,
+            PresignMethod::Head => Method::HEAD,
         }
     }
 }

@@ -233,6 +233,10 @@ enum Encoder {
 }
 
 impl Encoder {
+    #[cfg_attr(
+        not(feature = "_http1"),
+        expect(clippy::unnecessary_wraps, reason = "the encoder of zstd can fail")
+    )]
     fn new(coding: ContentCoding) -> Result<Self> {
         Ok(match coding.0 {
             Kind::Gzip(level) => {

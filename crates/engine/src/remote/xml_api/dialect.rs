@@ -18,6 +18,7 @@ pub(super) const IF_GENERATION: HeaderName = HeaderName::from_static("x-goog-if-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) enum XmlDialect {
     S3,
+    #[cfg_attr(not(feature = "gcs"), expect(dead_code, reason = "only Google speaks it"))]
     Gcs,
 }
 
