@@ -64,7 +64,7 @@ dav_no_clobber() {
   expect_exit 0 tg cp --quiet "$blobs/small" "$1/uploads/kept"
   local name
   for name in kept refused; do
-    expect_exit 1 tg cp --json --no-clobber "$blobs/byte" "$1/uploads/$name" >report.json 2>error
+    expect_exit 2 tg cp --json --no-clobber "$blobs/byte" "$1/uploads/$name" >report.json 2>error
     expect_equal kind "$(field report.json error.kind)" unsupported
   done
   dav_stored kept "$blobs/small"

@@ -77,16 +77,21 @@ impl Trial {
     pub(super) fn parts(&self) -> Vec<UploadPart> {
         let (mut parts, mut offset) = (Vec::new(), 0);
         for (number, piece) in (1..).zip(self.bytes.chunks(part_len(&self.profile))) {
-            let bytes = self.bytes.slice_ref(piece);
-            let mut payload = Payload::from_bytes(bytes.clone());
-            if let Some(algorithm) = self.profile.checksums.first() {
-                payload = payload.with_checksum(checksum(*algorithm, &bytes));
-            }
+            let payload = self.payload(&self.bytes.slice_ref(piece));
             let Some(number) = PartNumber::new(number) else { continue };
             parts.push(UploadPart { number, offset, payload });
             offset += piece.len() as u64;
         }
         parts
+    }
+
+    /// Bytes with the checksum that the remote prefers. Some remotes want one with every part.
+    fn payload(&self, bytes: &Bytes) -> Payload {
+        let payload = Payload::from_bytes(bytes.clone());
+        match self.profile.checksums.first() {
+            Some(algorithm) => payload.with_checksum(checksum(*algorithm, bytes)),
+            None => payload,
+        }
     }
 
     pub(super) async fn part(&self, part: &UploadPart) -> tidegate::Result<StoredPart> {
@@ -255,8 +260,8 @@ async fn replaces(place: &dyn Place) -> Outcome {
         return worked("abort", trial.abort().await);
     }
     let parts = trial.parts();
-    let wrong = content(part_len(&trial.profile), 77);
-    let wrong = UploadPart { payload: Payload::from_bytes(wrong), ..parts[1].clone() };
+    let wrong = trial.payload(&content(part_len(&trial.profile), 77));
+    let wrong = UploadPart { payload: wrong, ..parts[1].clone() };
     worked("part", trial.part(&wrong).await)?;
     let request = trial.store().await?;
     let state = worked("parts", trial.state().await)?;

@@ -153,8 +153,14 @@ async fn copy(
         Err(error) => return Err(error),
     }
     let options = kept::description(info, &transfer.options.write, profile).options;
-    let written = copied_parts::copy(transfer, from, info, len, options).await?;
-    Ok(Some((written, Form::Copied)))
+    match copied_parts::copy(transfer, from, info, len, options).await {
+        Ok(written) => Ok(Some((written, Form::Copied))),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            transfer.progress.begin_anew(Some(len), 0);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Copies in one request.

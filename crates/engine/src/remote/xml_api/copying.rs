@@ -69,6 +69,13 @@ impl XmlWriter {
             )]));
         let answer = match self.send(&request).await {
             Ok(answer) => answer,
+            // MinIO wants a checksum in each request of an upload with checksums, and takes none in
+            // this one.
+            Err(refusal) if refusal.code() == "InvalidArgument" => {
+                let message = "the remote does not copy a blob as parts";
+                let error = Error::new(ErrorKind::Unsupported, Operation::Write, blob, message);
+                return Err(error.caused_by(refusal.error));
+            }
             Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
         };
         let target = self.client.target(blob);
