@@ -156,7 +156,7 @@ async fn copy(
     match copied_parts::copy(transfer, from, info, len, options).await {
         Ok(written) => Ok(Some((written, Form::Copied))),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            transfer.progress.begin_anew(Some(len), 0);
+            transfer.progress.begin_anew(len, 0);
             Ok(None)
         }
         Err(error) => Err(error),
