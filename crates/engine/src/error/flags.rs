@@ -59,8 +59,9 @@ fn no_text_of_the_libraries_names_a_flag() {
     }
     assert!(files.len() > 100, "the sources are elsewhere: {}", files.len());
     let mut named = Vec::new();
-    // This file has examples of flags.
-    for file in files.iter().filter(|file| !file.ends_with("error/flags.rs")) {
+    // The first file has examples of flags, the second one commands of the clouds' own programs.
+    let exempt = ["error/flags.rs", "remote/archive.rs"];
+    for file in files.iter().filter(|file| !exempt.iter().any(|name| file.ends_with(name))) {
         let text = fs::read_to_string(file).unwrap();
         for (index, line) in text.lines().enumerate() {
             if let Some(flag) = flag(line) {
