@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# `tidegate cp` to MinIO and to `rclone serve webdav`, and what rclone and the aws cli read and write.
+# `tidegate cp` to MinIO, to `rclone serve webdav` and to Apache, and what rclone and the aws cli read and write.
 # `--all` runs this suite; without it, the suite runs only by name: the servers take minutes to build.
 
 rclone_version=v1.76.0
@@ -7,9 +7,9 @@ minio_version=v0.0.0-20260212201848-7aac2a2c5b7c
 awscli_version=1.46.3
 
 uploads_peers_suite() {
-  install_parts rclone minio awscli
-  local port dav_port blob
-  read -r port dav_port <<<"$(free_ports 2)"
+  install_parts rclone minio awscli apache
+  local port dav_port apache_port blob
+  read -r port dav_port apache_port <<<"$(free_ports 3)"
   export AWS_ACCESS_KEY_ID=interop AWS_SECRET_ACCESS_KEY=interop-secret AWS_REGION=us-east-1
   s3=http://127.0.0.1:$port
   MINIO_ROOT_USER=$AWS_ACCESS_KEY_ID MINIO_ROOT_PASSWORD=$AWS_SECRET_ACCESS_KEY \
@@ -34,6 +34,7 @@ uploads_peers_suite() {
   done
   unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_REGION AWS_ENDPOINT_URL
   peers_webdav "$dav_port"
+  peers_apache "$apache_port"
 }
 
 install_rclone() {
@@ -42,6 +43,10 @@ install_rclone() {
 
 install_minio() {
   go_install minio "github.com/minio/minio@$minio_version"
+}
+
+install_apache() {
+  have apache2 || apt_install apache2-bin
 }
 
 install_awscli() {
@@ -111,4 +116,47 @@ peers_webdav() {
   done
   check 'rclone webdav: standard input' dav_standard_input "$dav"
   check 'rclone webdav: --no-clobber is refused' dav_no_clobber "$dav"
+}
+
+# peers_apache PORT: mod_dav. Its files belong to the user that Apache takes if root starts it.
+peers_apache() {
+  local modules=/usr/lib/apache2/modules folder=$work/apache module blob
+  mkdir -p "$folder/dav/uploads"
+  chmod a+x "$work"
+  chmod -R a+rwX "$folder"
+  {
+    for module in mpm_event authz_core dav dav_fs; do
+      printf 'LoadModule %s_module %s/mod_%s.so\n' "$module" "$modules" "$module"
+    done
+    cat <<CONF
+ServerName localhost
+ServerRoot $folder
+PidFile $folder/pid
+ErrorLog $folder/error.log
+Listen 127.0.0.1:$1
+User www-data
+Group www-data
+DavLockDB $folder/lock
+DocumentRoot $folder/dav
+<Directory $folder/dav>
+  Dav On
+  Require all granted
+</Directory>
+CONF
+  } >"$folder/apache.conf"
+  serve apache "http://127.0.0.1:$1/" /usr/sbin/apache2 -f "$folder/apache.conf" -DFOREGROUND
+  # The cases look for the files in the folder of the suite `dav`.
+  local apache=http://127.0.0.1:$1 work=$folder
+  for blob in "${blob_names[@]}"; do
+    check "Apache: cp of $blob" dav_stores "$apache" "$blob"
+  done
+  check 'Apache: standard input' dav_standard_input "$apache"
+  check 'Apache: --no-clobber is refused' dav_no_clobber "$apache"
+  check 'Apache: a folder that is not there is named' peers_no_folder "$apache"
+}
+
+# Unlike nginx, Apache makes no folders.
+peers_no_folder() {
+  expect_exit 3 tg cp --json "$blobs/small" "$1/uploads/absent/small" >report.json 2>error
+  [[ $(field report.json error.message) == *'there is no such folder'* ]] || fail "$(cat report.json)"
 }
