@@ -25,7 +25,7 @@ uploads_peers_suite() {
   # MinIO answers a second completion with 404, and lists unfinished uploads of a whole key only.
   uploads_cases
   service_copies_cases s3
-  check 'MinIO: a blob that the service does not copy in parts is read and written' peers_copy_in_parts
+  check 'MinIO: the service copies a blob in parts' service_copies_in_parts
   for blob in "${blob_names[@]}"; do
     check "rclone reads $blob of tidegate, with its time" peers_to_rclone "$blob"
     check "tidegate reads $blob of rclone" peers_from_rclone "$blob"
@@ -66,14 +66,6 @@ rclone() {
 
 aws() {
   timeout --kill-after=5 180 "$cache/venv-aws/bin/aws" --endpoint-url "$s3" "$@" >aws.log
-}
-
-peers_copy_in_parts() {
-  local target=s3://suites/copies/parts
-  expect_exit 0 tg cp --json --part-size 5MiB --no-clobber s3://bench/large "$target" >report.json
-  expect_verified report.json crc64nvme
-  expect_exit 0 tg cp --quiet "$target" received
-  expect_same_file received "$blobs/large"
 }
 
 # rclone takes the time of a file from the metadata `mtime`.

@@ -1,21 +1,18 @@
 //! A copy by the provider, in parts: each part is a copy of a range of the source.
 //!
-//! The remote does not compare the parts with the source. If it verifies a checksum of the whole, it
-//! gets that of the source, so that it refuses a copy of other bytes.
+//! The parts are pinned to the version of the source. At the end the checksum of the copy is compared
+//! with that of the source.
 
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tidegate_core::checksum::Checksum;
 
-use super::parted::{begin, commit, ended, part_profile, ranges};
+use super::parted::{commit, ended, part_profile, ranges};
 use super::units::Job;
 use super::{Made, Transfer, landed};
 use crate::error::Result;
-use crate::remote::{
-    BlobInfo, CompleteRequest, CopySource, PartProfile, StoredPart, WriteOptions, Written,
-};
+use crate::remote::{CompleteRequest, CopySource, StoredPart, WriteOptions, Written};
 
 /// The provider reads and writes a part by itself, so a part is long. A blob of 5 GiB, the longest
 /// that S3 copies in one request, has 10.
@@ -25,37 +22,29 @@ const PART_BYTES: u64 = 512 << 20;
 pub(super) async fn copy(
     transfer: &Arc<Transfer>,
     from: &CopySource,
-    info: &BlobInfo,
     len: u64,
     options: WriteOptions,
 ) -> Result<Written> {
     let options = landed::marked(&options)?;
-    let upload = begin(transfer, &options).await?;
+    let (write, blob) = (transfer.write()?, &transfer.target.blob);
+    let limit = transfer.calls.patience(0);
+    let upload = transfer.calls.first(limit, |_| write.begin_copies(blob, &options)).await?;
     let profile = part_profile(transfer, &upload)?;
     let part_bytes = match transfer.options.part_bytes {
         Some(wished) => transfer.planned(len, Some(wished), &profile),
         // The longest blobs need longer parts.
         None => transfer.planned(len, None, &profile).map(|bytes| bytes.max(PART_BYTES)),
     };
-    let checksum = checksum(info, &profile);
     let job = Job { transfer: Arc::clone(transfer), upload, profile, journal: None };
     let copied = match part_bytes {
         Ok(part_bytes) => parts(&job, from, len, part_bytes).await,
         Err(error) => Err(error),
     };
     let copied = match copied {
-        Ok(parts) => complete(&job, parts, checksum).await,
+        Ok(parts) => complete(&job, parts).await,
         Err(error) => Err(error),
     };
     ended(&job, copied, false).await.map(|made| made.written)
-}
-
-/// The checksum of the source that the remote verifies for the whole.
-fn checksum(info: &BlobInfo, profile: &PartProfile) -> Option<Checksum> {
-    let stored = info.checksums.iter().find(|stored| {
-        stored.is_verifiable() && profile.whole_checksums.contains(&stored.checksum.algorithm())
-    })?;
-    Some(stored.checksum.clone())
 }
 
 /// Copies the parts, as many at once as the window allows.
@@ -91,9 +80,8 @@ async fn parts(job: &Job, from: &CopySource, len: u64, part_bytes: u64) -> Resul
     Ok(done)
 }
 
-async fn complete(job: &Job, parts: Vec<StoredPart>, checksum: Option<Checksum>) -> Result<Made> {
-    let mut request = CompleteRequest::new(parts);
-    request.checksum = checksum.clone();
+async fn complete(job: &Job, parts: Vec<StoredPart>) -> Result<Made> {
+    let request = CompleteRequest::new(parts);
     let (parts, len_bytes) = (request.parts.len(), request.len_bytes);
     let written = commit(job, &request).await?;
     Ok(Made {
@@ -101,7 +89,7 @@ async fn complete(job: &Job, parts: Vec<StoredPart>, checksum: Option<Checksum>)
         options: job.upload.options.clone(),
         len_bytes,
         resumed_bytes: 0,
-        checksum,
+        checksum: None,
         parts: u32::try_from(parts).unwrap_or(u32::MAX),
         notes: Vec::new(),
     })

@@ -153,7 +153,7 @@ async fn copy(
         Err(error) => return Err(error),
     }
     let options = kept::description(info, &transfer.options.write, profile).options;
-    match copied_parts::copy(transfer, from, info, len, options).await {
+    match copied_parts::copy(transfer, from, len, options).await {
         Ok(written) => Ok(Some((written, Form::Copied))),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             transfer.progress.begin_anew(len, 0);

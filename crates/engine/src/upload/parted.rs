@@ -94,7 +94,7 @@ pub(super) async fn upload_stream(transfer: &Arc<Transfer>, feed: StreamFeed) ->
     ended(&job, outcome, false).await
 }
 
-pub(super) async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
+async fn begin(transfer: &Transfer, options: &WriteOptions) -> Result<Upload> {
     let (write, blob) = (transfer.write()?, &transfer.target.blob);
     let limit = transfer.calls.patience(0);
     transfer.calls.first(limit, |_| write.begin(blob, options)).await

@@ -268,6 +268,11 @@ pub trait Write: fmt::Debug + Send + Sync {
         Err(no_parts(&upload.blob))
     }
 
+    /// Begins an upload whose parts are copies ([`Self::copy_part`]), as [`Self::begin`] does.
+    async fn begin_copies(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
+        self.begin(blob, options).await
+    }
+
     /// Stores a part that is a copy of this range of a blob, in one request. No byte passes through
     /// this process. For remotes whose parts can be copies ([`PartProfile::copies`]).
     ///

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::document::{self, Made};
+use super::document::{self, BegunUpload, Made};
 use super::{XmlDialect, XmlWriter, multipart};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::remote::Version;
@@ -49,6 +49,26 @@ impl XmlWriter {
         Ok(written)
     }
 
+    /// Begins an upload that names no checksum: the service then chooses one of the whole by itself.
+    /// Services differ on what a copied part of an upload with checksums is: `MinIO` takes none, and
+    /// versitygw returns the checksum of the whole source for each.
+    pub(super) async fn begin_without_checksums(
+        &self,
+        blob: &str,
+        options: &WriteOptions,
+    ) -> Result<Upload> {
+        let request = ObjectRequest::new(Method::POST, Operation::Write, blob)
+            .query("uploads", "")
+            .headers(self.description(blob, options)?);
+        let answer = match self.send(&request).await {
+            Ok(answer) => answer,
+            Err(refusal) => return Err(self.refused(blob, options, refusal)),
+        };
+        let target = self.client.target(blob);
+        let begun: BegunUpload = document::read(&answer.text, Operation::Write, &target)?;
+        Ok(Upload::new(blob, multipart::with_algorithm(&begun.upload_id, None), options))
+    }
+
     pub(super) async fn copy_range(
         &self,
         upload: &Upload,
@@ -69,13 +89,6 @@ impl XmlWriter {
             )]));
         let answer = match self.send(&request).await {
             Ok(answer) => answer,
-            // MinIO wants a checksum in each request of an upload with checksums, and takes none in
-            // this one.
-            Err(refusal) if refusal.code() == "InvalidArgument" => {
-                let message = "the remote does not copy a blob as parts";
-                let error = Error::new(ErrorKind::Unsupported, Operation::Write, blob, message);
-                return Err(error.caused_by(refusal.error));
-            }
             Err(refusal) => return Err(self.not_copied(source, blob, options, refusal)),
         };
         let target = self.client.target(blob);

@@ -361,6 +361,10 @@ impl Write for XmlWriter {
         Some(self.client.bucket())
     }
 
+    async fn begin_copies(&self, blob: &str, options: &WriteOptions) -> Result<Upload> {
+        self.begin_without_checksums(blob, options).await
+    }
+
     async fn copy_part(
         &self,
         upload: &Upload,
