@@ -80,6 +80,14 @@ pub(super) async fn find(
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
             return anew(journal);
         }
+        // Without a list of parts, nothing that is stored can be relied on.
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let aborted = tokio::time::timeout(limit, write.abort(&recorded.upload)).await;
+            if !matches!(aborted, Ok(Ok(()))) {
+                tracing::warn!("an upload whose parts the remote does not list stays behind");
+            }
+            return anew(journal);
+        }
         Err(error) => return Err(error),
     };
     let done = usable(transfer, source, file, &recorded, listed).await?;

@@ -36,6 +36,22 @@ async fn only_missing_parts_are_sent() {
     assert!(report.is_verified());
 }
 
+/// As s3rver does.
+#[tokio::test]
+async fn an_upload_whose_parts_are_not_listed_begins_anew() {
+    for status in [405, 501] {
+        let bed = Bed::new(Flavour::S3).await;
+        let bytes = noise(LEN);
+        let path = bed.file(&bytes);
+        interrupted(&bed, &path).await;
+        let refused = Rule::new(Fault::status(status)).method("GET").query("uploadId=").always();
+        bed.server.script().push(refused);
+        let report = bed.upload(&path).await.unwrap();
+        bed.has(&bytes);
+        assert_eq!((parts_sent(&bed), report.resumed_bytes), (3, 0), "{status}");
+    }
+}
+
 #[tokio::test]
 async fn a_changed_source_sends_what_changed() {
     let bed = Bed::new(Flavour::S3).await;

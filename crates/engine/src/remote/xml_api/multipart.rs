@@ -167,6 +167,12 @@ impl XmlWriter {
 
     /// The state of an upload whose list of parts was refused.
     async fn without_upload(&self, upload: &Upload, refusal: Refusal) -> Result<UploadState> {
+        if matches!(refusal.status(), Some(405 | 501)) {
+            let message = "the remote does not list the parts of an upload";
+            let target = self.client.target(&upload.blob);
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Stat, target, message)
+                .caused_by(refusal.error));
+        }
         if refusal.code() != NO_UPLOAD && refusal.status() != Some(404) {
             return Err(self.refused(&upload.blob, &upload.options, refusal));
         }
