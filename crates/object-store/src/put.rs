@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, PutMode, PutOptions, PutPayload, PutResult, TagSet};
-use tidegate::remote::{Precondition, WriteOptions};
+use tidegate::remote::{MetadataNames, Precondition, WriteOptions};
 use tidegate::{ErrorKind, Location, OnFailure, UploadSource};
 
 use crate::place::Place;
@@ -69,7 +69,9 @@ pub(crate) fn description(
     for (attribute, value) in attributes {
         let value = value.to_string();
         match attribute {
-            _ if !profile.keeps_metadata => return Err(no_attribute(attribute, at)),
+            _ if profile.metadata == MetadataNames::None => {
+                return Err(no_attribute(attribute, at));
+            }
             Attribute::ContentType => write.content_type = Some(value),
             Attribute::ContentEncoding => write.content_encoding = Some(value),
             Attribute::CacheControl => write.cache_control = Some(value),

@@ -152,9 +152,9 @@ pub use read::{BlobDescription, BlobInfo, Body, OpenRequest, Opened, Read, Uploa
 pub use selection::Selection;
 pub use version::Version;
 pub use write::{
-    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
-    Payload, Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage, UploadPart,
-    UploadState, Write, WriteOptions, WriteProfile, WriteWay, Written,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, MetadataNames, PartNumber, PartOrder,
+    PartProfile, Payload, Precondition, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage,
+    UploadPart, UploadState, Write, WriteOptions, WriteProfile, WriteWay, Written,
 };
 
 /// A place that holds blobs: the handle that gives access to its abilities.

@@ -23,6 +23,7 @@ use super::stream::SourceStream;
 use super::{Transfer, UploadOptions};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::offload::offload;
+use crate::remote::MetadataNames;
 
 /// Bytes that are read and compressed at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -100,11 +101,11 @@ pub(super) async fn describe(path: Option<PathBuf>, options: &mut UploadOptions)
 }
 
 /// Refuses a remote that does not keep the coding, because its readers would take the compressed
-/// bytes for the content. Keeps Google from decompressing on the way, as gsutil does.
+/// bytes for the content. Keeps a remote from decompressing on the way, as gsutil does.
 pub(super) fn adapt(transfer: &mut Transfer) -> Result<()> {
     let Some(coding) = transfer.options.coding else { return Ok(()) };
     let profile = transfer.write()?.write_profile(&transfer.options.write.precondition);
-    if !profile.keeps_metadata {
+    if profile.metadata == MetadataNames::None {
         let message = format!(
             "the remote keeps no Content-Encoding, so a blob in {} has none",
             coding.name()
@@ -112,7 +113,7 @@ pub(super) fn adapt(transfer: &mut Transfer) -> Result<()> {
         let target = transfer.target.display();
         return Err(Error::new(ErrorKind::Unsupported, Operation::Locate, target, message));
     }
-    if transfer.target.display().starts_with("gs://") {
+    if profile.decompresses {
         let control = &mut transfer.options.write.cache_control;
         match control {
             None => *control = Some("no-transform".to_owned()),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::remote::{BlobInfo, WriteOptions, WriteProfile};
+use crate::remote::{BlobInfo, MetadataNames, WriteOptions, WriteProfile};
 
 /// The names under which a source's modification time is kept: rclone's and gsutil's.
 const MODIFIED: [&str; 2] = ["mtime", "goog-reserved-file-mtime"];
@@ -29,7 +29,7 @@ pub(crate) fn description(
         return KeptDescription { options, notes };
     };
     options.cache_control = or(options.cache_control, &found.cache_control);
-    if !profile.keeps_metadata {
+    if profile.metadata == MetadataNames::None {
         return KeptDescription { options, notes };
     }
     for (name, value) in [
@@ -48,18 +48,13 @@ pub(crate) fn description(
         let time = MODIFIED.contains(&name.as_str()).then(|| time(value)).flatten();
         if time.is_some() {
             options.modified = options.modified.or(time);
-        } else if profile.metadata_is_identifiers && !is_identifier(name) {
+        } else if !profile.metadata.accept(name) {
             notes.push(format!("the target cannot keep the metadata {name:?} of the source"));
         } else {
             options.metadata.push((name.clone(), value.clone()));
         }
     }
     KeptDescription { options, notes }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.chars().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
 /// A time as rclone and gsutil write it: seconds since 1970 with a fraction, or RFC 3339.
@@ -97,7 +92,7 @@ mod tests {
     }
 
     fn profile() -> WriteProfile {
-        WriteProfile { keeps_metadata: true, ..WriteProfile::put_only() }
+        WriteProfile { metadata: MetadataNames::Any, ..WriteProfile::put_only() }
     }
 
     #[test]
@@ -131,7 +126,7 @@ mod tests {
     #[test]
     fn what_the_target_cannot_keep_is_said() {
         let source = source(&[("build-id", "7"), ("owner", "me")]);
-        let azure = WriteProfile { metadata_is_identifiers: true, ..profile() };
+        let azure = WriteProfile { metadata: MetadataNames::Identifiers, ..profile() };
         let kept = description(&source, &WriteOptions::default(), &azure);
         assert_eq!(kept.options.metadata, [("owner".to_owned(), "me".to_owned())]);
         assert_eq!(kept.notes.len(), 1);

@@ -6,7 +6,7 @@ use tidegate_core::checksum::{Checksum, StoredChecksum};
 
 use super::{Made, Transfer};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::{BlobInfo, Written};
+use crate::remote::{BlobInfo, MetadataNames, Written};
 use crate::verified::{Unverified, Verified};
 
 /// Compares what the remote says of the blob with what was sent. Fails with `Integrity` if they
@@ -29,7 +29,8 @@ pub(super) async fn compare(transfer: &Transfer, made: &Made) -> Result<(Verifie
         // A web server may store what is sent under a name of its own choice.
         Err(error)
             if error.kind() == ErrorKind::NotFound
-                && transfer.write()?.write_profile(&made.options.precondition).keeps_metadata =>
+                && transfer.write()?.write_profile(&made.options.precondition).metadata
+                    != MetadataNames::None =>
         {
             let message = "the remote acknowledged the blob, and does not have it";
             let target = transfer.target.display();

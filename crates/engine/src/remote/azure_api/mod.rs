@@ -39,9 +39,9 @@ use super::azure_authorize::AzureAuthorize;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal};
 use super::response::{self, Dialect};
 use super::write::{
-    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartOrder, PartProfile, Payload,
-    Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write, WriteOptions,
-    WriteProfile, Written,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, MetadataNames, PartOrder,
+    PartProfile, Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState,
+    Write, WriteOptions, WriteProfile, Written,
 };
 use super::{PageToken, Version, blob_headers, key};
 use crate::budget::Budget;
@@ -212,8 +212,8 @@ impl Write for AzureWriter {
             copy_bytes_max: Some(blob_bytes_max),
             copy_describes: false,
             copy_guarantee: Guarantee::Atomic,
-            keeps_metadata: true,
-            metadata_is_identifiers: true,
+            metadata: MetadataNames::Identifiers,
+            decompresses: false,
         }
     }
 

@@ -40,7 +40,7 @@ mod upload;
 pub use payload::Payload;
 #[cfg(feature = "_http1")]
 pub(super) use payload::source_error;
-pub use profile::{Guarantee, LastPart, PartOrder, PartProfile, WriteProfile};
+pub use profile::{Guarantee, LastPart, MetadataNames, PartOrder, PartProfile, WriteProfile};
 pub use upload::{
     CompleteRequest, PartNumber, StoredPart, UnfinishedUpload, Upload, UploadId, UploadPage,
     UploadPart, UploadState, Written,
@@ -89,7 +89,7 @@ pub struct WriteOptions {
     /// `Cache-Control` of its responses. Remotes without metadata ignore it.
     pub cache_control: Option<String>,
     /// The caller's own names and values. Remotes without metadata ignore them
-    /// ([`WriteProfile::keeps_metadata`]).
+    /// ([`WriteProfile::metadata`]).
     pub metadata: Vec<(String, String)>,
     /// Names and values by which the provider's rules choose blobs, at remotes that have them.
     pub tags: Vec<(String, String)>,

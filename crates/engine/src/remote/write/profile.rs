@@ -47,6 +47,33 @@ pub enum LastPart {
     WithComplete,
 }
 
+/// Names of a blob's metadata that a remote keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetadataNames {
+    /// No name: the remote keeps no media type and no coding either.
+    None,
+    /// Letters, digits and `_`, no digit first: Azure takes the identifiers of C#.
+    Identifiers,
+    /// Any name that a header can have.
+    Any,
+}
+
+impl MetadataNames {
+    /// Whether the remote keeps metadata of this name.
+    #[must_use]
+    pub fn accept(self, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match self {
+            Self::None => false,
+            Self::Identifiers => {
+                name.chars().all(is_part) && name.starts_with(|c: char| !c.is_ascii_digit())
+            }
+            Self::Any => !name.is_empty(),
+        }
+    }
+}
+
 /// The limits of a remote for the parts of one upload. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -126,10 +153,11 @@ pub struct WriteProfile {
     pub copy_describes: bool,
     /// How strictly [`Write::copy`](super::Write::copy) enforces a precondition.
     pub copy_guarantee: Guarantee,
-    /// Whether the remote keeps media type, coding and the caller's own names and values.
-    pub keeps_metadata: bool,
-    /// Whether names of metadata are letters, digits and `_` only.
-    pub metadata_is_identifiers: bool,
+    /// Which names of metadata the remote keeps.
+    pub metadata: MetadataNames,
+    /// Whether the remote decompresses a blob for readers that do not accept its coding, unless
+    /// `Cache-Control` says `no-transform`.
+    pub decompresses: bool,
 }
 
 impl WriteProfile {
@@ -147,8 +175,8 @@ impl WriteProfile {
             copy_bytes_max: None,
             copy_describes: false,
             copy_guarantee: Guarantee::None,
-            keeps_metadata: false,
-            metadata_is_identifiers: false,
+            metadata: MetadataNames::None,
+            decompresses: false,
         }
     }
 
@@ -181,6 +209,17 @@ impl WriteProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identifier_begins_with_no_digit() {
+        for name in ["a", "_a", "tidegateupload", "A1"] {
+            assert!(MetadataNames::Identifiers.accept(name), "{name}");
+        }
+        for name in ["", "1a", "a-b", "a.b", "\u{e4}"] {
+            assert!(!MetadataNames::Identifiers.accept(name), "{name}");
+        }
+        assert!(MetadataNames::Any.accept("a-b") && !MetadataNames::None.accept("a"));
+    }
 
     #[test]
     fn a_precondition_is_refused_where_it_is_kept_too_weakly() {

@@ -59,6 +59,11 @@ impl XmlDialect {
         (self == Self::S3).then_some("x-amz-tagging")
     }
 
+    /// Whether the service decompresses objects for readers that do not accept their coding.
+    pub(super) fn decompresses(self) -> bool {
+        matches!(self, Self::Gcs)
+    }
+
     /// Where a source's modification time is kept: rclone's name and format on S3, gsutil's on
     /// Google Cloud Storage.
     pub(super) fn modified(self, time: SystemTime) -> Option<(&'static str, String)> {

@@ -40,9 +40,9 @@ use self::proved::ProvedConditions;
 use super::accepted_checksums::AcceptedChecksums;
 use super::object_client::{ObjectAnswer, ObjectClient, ObjectRequest, Refusal, Runner};
 use super::write::{
-    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, PartNumber, PartOrder, PartProfile,
-    Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState, Write,
-    WriteOptions, WriteProfile, WriteWay, Written,
+    Bucket, CompleteRequest, CopySource, Guarantee, LastPart, MetadataNames, PartNumber, PartOrder,
+    PartProfile, Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState,
+    Write, WriteOptions, WriteProfile, WriteWay, Written,
 };
 use super::{PageToken, Version};
 use super::{blob_headers, response};
@@ -283,8 +283,8 @@ impl Write for XmlWriter {
                 XmlDialect::S3 => Guarantee::None,
                 XmlDialect::Gcs => Guarantee::Atomic,
             },
-            keeps_metadata: true,
-            metadata_is_identifiers: false,
+            metadata: MetadataNames::Any,
+            decompresses: self.dialect.decompresses(),
         }
     }
 
