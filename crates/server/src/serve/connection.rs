@@ -175,7 +175,7 @@ fn builder(
         .max_frame_size(FRAME_BYTES_MAX)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(limits.header_bytes_max)
-        .max_concurrent_streams(limits.streams_max)
+        .max_concurrent_streams(limits.streams_max.min(window.streams_max))
         .max_local_error_reset_streams(LATE_FRAMES_MAX)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);

@@ -73,7 +73,8 @@ pub struct ServeLimits {
     /// Requests in flight of one client. More of them are refused, and the client may retry.
     /// `usize::MAX` is no limit.
     pub requests_per_client_max: usize,
-    /// Requests at a time on one connection.
+    /// Requests at a time on one connection. A connection whose receive window the memory does not pay has 100 at
+    /// most.
     pub streams_max: u32,
     /// Bytes of the headers of one request.
     pub header_bytes_max: u32,

@@ -12,7 +12,9 @@ use tonic::Code;
 use crate::bed::{Bed, blob_name, messages, noise, sha256, text, upload_name, zstd};
 use crate::raw::{CAS, RawCall, RawConnection, WRITE, framed};
 
-const STREAMS: u64 = 500;
+/// A connection with the smallest window takes no more.
+const STREAMS_OF_CONNECTION: u64 = 100;
+const STREAMS: u64 = 5 * STREAMS_OF_CONNECTION;
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// What a stream sends.
@@ -45,17 +47,20 @@ fn first_byte(number: u64) -> Vec<u8> {
 
 /// Opens the streams; `first` makes what each sends.
 async fn open(
-    connection: &RawConnection,
+    bed: &Bed,
     path: &str,
     first: impl Fn(u64) -> Vec<u8>,
-) -> Vec<RawCall> {
-    let mut calls = Vec::new();
+) -> (Vec<RawConnection>, Vec<RawCall>) {
+    let (mut connections, mut calls) = (Vec::new(), Vec::new());
     for number in 0..STREAMS {
-        let mut call = connection.call(path, None).await;
+        if number % STREAMS_OF_CONNECTION == 0 {
+            connections.push(RawConnection::open(bed).await);
+        }
+        let mut call = connections[connections.len() - 1].call(path, None).await;
         call.send(&first(number)).await;
         calls.push(call);
     }
-    calls
+    (connections, calls)
 }
 
 /// Others write and read: plain and compressed streams, batches.
@@ -94,8 +99,7 @@ async fn streams_that_declare_much_and_send_nothing_do_not_block_others() {
         (&batch, &|_| vec![0, 3, 0, 0, 0, 1]),
     ];
     for (seed, (path, first)) in (1..).zip(kinds) {
-        let connection = RawConnection::open(&bed).await;
-        let calls = open(&connection, path, first).await;
+        let (_connections, calls) = open(&bed, path, first).await;
         others_are_served(&bed, seed).await;
         for call in calls {
             call.reset();
@@ -112,8 +116,7 @@ async fn compressed_streams_that_stall_give_way() {
         options.limits.stall_time_max = Duration::from_secs(2);
     })
     .await;
-    let connection = RawConnection::open(&bed).await;
-    let calls = open(&connection, WRITE, |number| {
+    let calls = open(&bed, WRITE, |number| {
         let name = packed(&upload_name(&declared(number)));
         framed(&messages(&name, &zstd(b"a frame")[..1], 1, 0)[0])[..].to_vec()
     });

@@ -48,6 +48,11 @@ impl RawConnection {
         Self { requests, driver }
     }
 
+    /// Calls at a time that the server's settings allow, as far as they have arrived.
+    pub(crate) fn calls_max(&self) -> usize {
+        self.requests.current_max_send_streams()
+    }
+
     pub(crate) async fn call(&self, path: &str, timeout: Option<&str>) -> RawCall {
         let mut request = Request::post(format!("http://server{path}"))
             .header("content-type", "application/grpc")

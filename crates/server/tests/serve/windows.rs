@@ -58,6 +58,30 @@ async fn windows_are_large_as_far_as_the_memory_pays_them() {
     bed.end().await;
 }
 
+/// On one thread, so that all streams send before the first call takes a byte.
+#[tokio::test]
+async fn as_many_small_frames_as_streams_do_not_end_a_connection() {
+    let bed = Bed::with(|options| options.memory_bytes_max = MEMORY_BYTES).await;
+    let mut kept = Vec::new();
+    for streams in [1024, 1024, 100] {
+        let connection = open(&bed).await;
+        window(&connection).await;
+        assert_eq!(connection.calls_max(), streams);
+        let mut calls = Vec::new();
+        for _ in 0..streams {
+            let mut call = connection.call(WRITE, None).await;
+            call.body.send_data(vec![0].into(), false).unwrap();
+            calls.push(call);
+        }
+        for mut call in calls {
+            call.end();
+            assert_eq!(call.outcome().await.0, Code::InvalidArgument);
+        }
+        kept.push(connection);
+    }
+    bed.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_of_http_1_take_no_window() {
     let bed = Bed::with(|options| options.memory_bytes_max = MEMORY_BYTES).await;
