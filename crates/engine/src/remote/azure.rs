@@ -19,7 +19,7 @@ use super::locate::invalid;
 use super::object::ObjectRemote;
 use super::object_abilities::Abilities;
 use super::object_client::{Authorize, ObjectClient};
-use super::object_presign::ObjectPresigner;
+use super::object_presign::{FindSigner, ObjectPresigner};
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::{Buckets, CustomerKey, Delete, List, RemoteOptions, Selection, Write, blob_headers};
@@ -63,11 +63,9 @@ pub(super) fn connect(
     let presign = Arc::new(ObjectPresigner {
         dialect: Dialect::Azure,
         prefix: prefix.to_owned(),
-        find: Box::new(AzureSigners {
-            builder: builder.clone(),
-            prefix: prefix.to_owned(),
-            credentials: credentials.clone().map(|credentials| credentials as Provider<_>),
-            keyed,
+        keyed,
+        signers: credentials.clone().map(|credentials| -> Box<dyn FindSigner> {
+            Box::new(AzureSigners { builder: builder.clone(), credentials })
         }),
     });
     let mut signed_headers = headers.clone();

@@ -22,7 +22,7 @@ use super::locate::invalid;
 use super::object::ObjectRemote;
 use super::object_abilities::Abilities;
 use super::object_client::ObjectClient;
-use super::object_presign::ObjectPresigner;
+use super::object_presign::{FindSigner, ObjectPresigner};
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::xml_api::{XmlDialect, XmlWriter};
@@ -55,12 +55,10 @@ pub(super) fn connect(
     let presign = Arc::new(ObjectPresigner {
         dialect: Dialect::Gcs,
         prefix: prefix.to_owned(),
-        find: Box::new(GcsSigners {
-            builder: builder.clone(),
-            prefix: prefix.to_owned(),
-            is_signed: signed,
-            keyed: options.customer_key.is_some(),
-            user_project: options.user_project.clone(),
+        keyed: options.customer_key.is_some(),
+        signers: signed.then(|| -> Box<dyn FindSigner> {
+            let (builder, user_project) = (builder.clone(), options.user_project.clone());
+            Box::new(GcsSigners { builder, user_project })
         }),
     });
     let credentials = signed.then(|| credentials(&builder, prefix, transport)).transpose()?;

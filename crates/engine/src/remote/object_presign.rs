@@ -37,21 +37,30 @@ pub(super) struct SignerChoice {
 
 /// What the credentials of a bucket can sign, looked up for each URL.
 #[async_trait]
-pub(super) trait FindSigner: fmt::Debug + Send + Sync {
-    /// The signer. The error says which credential is needed.
-    async fn find(&self) -> Result<SignerChoice>;
+pub(super) trait FindSigner: Send + Sync {
+    /// The signer. The error names the bucket by `prefix`, and says which credential is needed.
+    async fn find(&self, prefix: &str) -> Result<SignerChoice>;
 
     /// What to do if the library cannot sign with the credential that it found.
     fn hint(&self) -> Hint;
 }
 
 /// Signs the URLs of one bucket.
-#[derive(Debug)]
 pub(super) struct ObjectPresigner {
     pub(super) dialect: Dialect,
     /// `s3://bucket`: shown before a key.
     pub(super) prefix: String,
-    pub(super) find: Box<dyn FindSigner>,
+    /// Whether requests carry a customer's key.
+    pub(super) keyed: bool,
+    /// `None` if requests are not signed.
+    pub(super) signers: Option<Box<dyn FindSigner>>,
+}
+
+impl fmt::Debug for ObjectPresigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The signers may be secret.
+        f.debug_struct("ObjectPresigner").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -65,7 +74,8 @@ impl Presign for ObjectPresigner {
             let message = "a signed URL is valid for at least a second";
             return Err(error(ErrorKind::Invalid, message));
         }
-        let SignerChoice { signer, lifetime_max, query } = self.find.find().await?;
+        let signers = self.signers()?;
+        let SignerChoice { signer, lifetime_max, query } = signers.find(&self.prefix).await?;
         if let Some(most) = lifetime_max.filter(|most| lifetime > *most) {
             let (asked, most) = (lifetime.as_secs(), most.as_secs());
             let message =
@@ -81,7 +91,7 @@ impl Presign for ObjectPresigner {
             signer.signed_url_opts(method, &path, lifetime, &options).await
         };
         let signed = signed.map_err(|cause| {
-            error(ErrorKind::NoAccess, CANNOT_SIGN).caused_by(cause).with_hint(self.find.hint())
+            error(ErrorKind::NoAccess, CANNOT_SIGN).caused_by(cause).with_hint(signers.hint())
         })?;
         // Azure's signature covers the path decoded. The library signs it encoded, so the two must be
         // the same.
@@ -95,6 +105,25 @@ impl Presign for ObjectPresigner {
 }
 
 impl ObjectPresigner {
+    fn signers(&self) -> Result<&dyn FindSigner> {
+        let Some(signers) = &self.signers else {
+            let message = "requests here are anonymous, and a signature needs credentials";
+            return Err(Error::new(
+                ErrorKind::NoAccess,
+                Operation::Presign,
+                &*self.prefix,
+                message,
+            )
+            .with_hint("leave out what makes requests anonymous, and give credentials"));
+        };
+        if self.keyed {
+            let message = "a signed URL cannot carry a customer's key";
+            let (kind, operation) = (ErrorKind::Unsupported, Operation::Locate);
+            return Err(Error::new(kind, operation, &*self.prefix, message));
+        }
+        Ok(&**signers)
+    }
+
     fn is_azure(&self) -> bool {
         match self.dialect {
             #[cfg(feature = "azure")]
@@ -115,17 +144,4 @@ impl ObjectPresigner {
             PresignMethod::Head => Method::HEAD,
         }
     }
-}
-
-/// The error for requests that are not signed at all.
-pub(super) fn anonymous(prefix: &str) -> Error {
-    let message = "requests here are anonymous, and a signature needs credentials";
-    Error::new(ErrorKind::NoAccess, Operation::Presign, prefix, message)
-        .with_hint("leave out what makes requests anonymous, and give credentials")
-}
-
-/// The error for blobs that are encrypted with a customer's key.
-pub(super) fn keyed(prefix: &str) -> Error {
-    let message = "a signed URL cannot carry a customer's key";
-    Error::new(ErrorKind::Unsupported, Operation::Locate, prefix, message)
 }

@@ -27,7 +27,7 @@ use super::customer_key::require_tls;
 use super::object::{Elsewhere, ObjectRemote, Stores};
 use super::object_abilities::Abilities;
 use super::object_client::ObjectClient;
-use super::object_presign::ObjectPresigner;
+use super::object_presign::{FindSigner, ObjectPresigner};
 use super::object_request::no_retries;
 use super::response::Dialect;
 use super::s3_authorize::S3Authorize;
@@ -258,12 +258,13 @@ impl Bucket {
         ObjectPresigner {
             dialect: Dialect::S3,
             prefix: self.prefix.clone(),
-            find: Box::new(S3Signers {
-                builder: self.builder.clone(),
-                prefix: self.prefix.clone(),
-                credentials: credentials.map(|found| Arc::clone(found) as Provider<_>),
-                keyed: self.keyed,
-                request_payer: self.headers.contains_key("x-amz-request-payer"),
+            keyed: self.keyed,
+            signers: credentials.map(|found| -> Box<dyn FindSigner> {
+                Box::new(S3Signers {
+                    builder: self.builder.clone(),
+                    credentials: Arc::clone(found) as Provider<_>,
+                    request_payer: self.headers.contains_key("x-amz-request-payer"),
+                })
             }),
         }
     }
