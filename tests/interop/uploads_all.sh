@@ -49,20 +49,11 @@ install_gofakes3() {
 }
 
 install_moto() {
-  local folder=$cache/venv-moto client="moto[server,s3]==$moto_version"
-  [[ $(cat "$folder/clients" 2>/dev/null) == "$client" ]] && return
-  [[ -x $folder/bin/python ]] || python3 -m venv "$folder" || return 1
-  printf '      installing %s\n' "$client"
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$client" &&
-    echo "$client" >"$folder/clients"
+  pip_install venv-moto "moto[server,s3]==$moto_version"
 }
 
 install_s3rver() {
-  local package=$cache/npm-s3rver/node_modules/s3rver/package.json
-  grep -qs "\"version\": \"$s3rver_version\"" "$package" && return
-  printf '      installing s3rver %s\n' "$s3rver_version"
-  npm install --silent --no-fund --no-audit --no-save --prefix "$cache/npm-s3rver" \
-    "s3rver@$s3rver_version" >"$work/npm.log" 2>&1
+  npm_install npm-s3rver "s3rver@$s3rver_version"
 }
 
 install_s3s() {

@@ -51,12 +51,7 @@ install_apache() {
 }
 
 install_awscli() {
-  local folder=$cache/venv-aws client="awscli==$awscli_version"
-  [[ $(cat "$folder/clients" 2>/dev/null) == "$client" ]] && return
-  [[ -x $folder/bin/python ]] || python3 -m venv "$folder" || return 1
-  printf '      installing %s\n' "$client"
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$client" &&
-    echo "$client" >"$folder/clients"
+  pip_install venv-aws "awscli==$awscli_version"
 }
 
 rclone() {
