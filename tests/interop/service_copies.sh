@@ -6,6 +6,7 @@ service_copies_cases() {
   local scheme=$1
   check "$scheme: the service copies between buckets" service_copies "$@"
   check "$scheme: a copy keeps the description of its source" service_copies_description "$@"
+  [[ $scheme == gs ]] || check "$scheme: a copy keeps the tags of its source" service_copies_tags "$@"
   check "$scheme: a copy with --no-clobber keeps what is there" service_copies_no_clobber "$@"
 }
 
@@ -35,6 +36,20 @@ service_copies_description() {
   copied_by_service report.json
   tg stat --json "$@" "$target" >stat.json
   expect_equal 'media type' "$(field stat.json content_type)" text/csv
+}
+
+# service_copies_tags SCHEME [ARGUMENT...]: in one request, and, on S3, in parts.
+service_copies_tags() {
+  local scheme=$1 part_size
+  shift
+  local source=$scheme://bench/tagged target=$scheme://suites/copies/tagged
+  expect_exit 0 tg cp --quiet "$@" --tag team=media --tag 'keep=a b' "$blobs/large" "$source"
+  for part_size in 5MiB 5GiB; do
+    expect_exit 0 tg cp --json "$@" --part-size "$part_size" "$source" "$target" >report.json
+    copied_by_service report.json
+    tg stat --json "$@" "$target" >stat.json
+    expect_equal "tags, parts of $part_size" "$(field stat.json tags)" 2
+  done
 }
 
 service_copies_no_clobber() {

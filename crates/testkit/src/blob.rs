@@ -92,6 +92,7 @@ pub struct Blob {
     pub(crate) fields: Vec<(Cow<'static, str>, String)>,
     /// The user's metadata, by names without the prefix of the flavour; `fields` has it, too.
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) tags: Vec<(String, String)>,
     /// The checksum that S3 keeps with a written object.
     pub(crate) stored: Option<StoredChecksum>,
     computed: Arc<Computed>,
@@ -138,6 +139,7 @@ impl Blob {
             uploaded: None,
             fields: Vec::new(),
             metadata: Vec::new(),
+            tags: Vec::new(),
             stored: None,
             computed: Arc::default(),
         }

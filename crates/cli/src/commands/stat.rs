@@ -52,6 +52,8 @@ struct Facts<'a> {
     last_modified: Option<&'a str>,
     /// The storage class or the access tier.
     storage_class: Option<&'a str>,
+    /// The number of tags, at remotes that say it.
+    tags: Option<u32>,
     /// Whether a blob in an archive is being restored, in the remote's words.
     restore: Option<&'a str>,
 }
@@ -86,6 +88,7 @@ impl<'a> Facts<'a> {
             content_type: info.content_type.as_deref(),
             last_modified: info.last_modified.as_deref(),
             storage_class: kept.and_then(|kept| kept.storage_class.as_deref()),
+            tags: kept.map(|kept| kept.tag_count).filter(|count| *count > 0),
             restore: kept.and_then(|kept| kept.restore.as_deref()),
         }
     }
@@ -137,6 +140,7 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         ("type", info.content_type.clone()),
         ("modified", info.last_modified.clone()),
         ("class", kept.and_then(|kept| kept.storage_class.clone())),
+        ("tags", kept.map(|kept| kept.tag_count).filter(|count| *count > 0).map(|n| n.to_string())),
         ("restore", kept.and_then(|kept| kept.restore.as_deref()).map(restore)),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));

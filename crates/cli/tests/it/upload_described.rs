@@ -51,6 +51,22 @@ async fn the_signature_covers_headers_of_the_blob() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tags_are_stored_shown_and_copied() {
+    let bed = bucket().await;
+    text(&bed, "file");
+    let tags = ["--tag", "team=media", "--tag", "keep=a b"];
+    run(&bed, &[&["cp", "file", "s3://bucket/a"][..], &tags].concat()).await.ends(0);
+    let expected = [("team", "media"), ("keep", "a b")];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(bed.server.object("/bucket/a").unwrap().tags, expected);
+    run(&bed, &["mv", "s3://bucket/a", "s3://bucket/b"]).await.ends(0);
+    assert_eq!(bed.server.object("/bucket/b").unwrap().tags, expected);
+    let out = run(&bed, &["stat", "s3://bucket/b"]).await.ends(0).out();
+    assert!(out.contains("tags      2\n"), "{out}");
+    assert_eq!(run(&bed, &["stat", "--json", "s3://bucket/b"]).await.ends(0).json()["tags"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_compressed_on_the_way() {
     for (flag, coding) in
         [("--gzip", "gzip"), ("--gzip=9", "gzip"), ("--zstd", "zstd"), ("--zstd=19", "zstd")]

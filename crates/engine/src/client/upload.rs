@@ -20,7 +20,7 @@ use crate::read::Verify;
 use crate::remote::{BlobInfo, Location, Stored, WriteOptions};
 use crate::report::Report;
 use crate::sink::file::StateFolder;
-use crate::upload::{self, ContentCoding, OnFailure, UploadOptions, UploadSource, frames};
+use crate::upload::{self, ContentCoding, OnFailure, UploadOptions, UploadSource, frames, tags};
 
 /// The average chunk size if neither the caller nor the store specifies one: the recommendation of
 /// the Remote Execution API.
@@ -312,21 +312,23 @@ async fn blob_to_remote(
     mut options: UploadOptions,
 ) -> Result<Report> {
     let (info, pinned) = pinned(client, blob, &options.cancel).await?;
+    let profile = target.write()?.write_profile(&options.write.precondition);
+    let calls = calls(client, Operation::Upload, target, options.cancel.clone());
+    let untagged = tags::keep(blob, &info, &mut options.write, &profile, &calls).await?;
     if options.coding.is_none() {
-        let calls = calls(client, Operation::Upload, target, options.cancel.clone());
         let copied = upload::copying::by_provider(blob, &info, target, options.clone(), calls);
-        if let Some(report) = copied.await? {
+        if let Some(mut report) = copied.await? {
+            report.notes.extend(untagged);
             return Ok(report);
         }
     }
     options.expected_bytes = options.expected_bytes.or(info.len_bytes);
-    let profile = target.write()?.write_profile(&options.write.precondition);
     let kept = upload::kept::description(&info, &options.write, &profile);
     options.write = kept.options;
     let read = client.read(&pinned).verify(source_checksum(&info));
     let source = UploadSource::reader(read.open()?);
     let mut report = upload::upload(target, source, options).await?;
-    report.notes.extend(kept.notes);
+    report.notes.extend(kept.notes.into_iter().chain(untagged));
     Ok(report)
 }
 

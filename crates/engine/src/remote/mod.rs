@@ -124,6 +124,8 @@ mod s3_role;
 mod s3_role_source;
 #[cfg(feature = "s3")]
 mod s3_sources;
+#[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]
+mod tag_document;
 #[cfg(any(feature = "gcs", feature = "s3"))]
 mod xml_api;
 #[cfg(any(feature = "gcs", feature = "s3", feature = "azure"))]

@@ -65,6 +65,8 @@ pub struct BlobDescription {
     /// The storage class or the access tier, in the remote's own words. S3 does not name its class
     /// `STANDARD`.
     pub storage_class: Option<String>,
+    /// The number of tags. Only [`Write::tags`](super::Write::tags) gives their names and values.
+    pub tag_count: u32,
     /// Whether a blob in an archive is being restored, or until when a restored copy is there, in
     /// the remote's own words: `x-amz-restore` of S3, `x-ms-archive-status` of Azure.
     pub restore: Option<String>,

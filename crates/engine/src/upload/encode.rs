@@ -184,7 +184,8 @@ pub(super) struct EncodedStream {
 }
 
 impl EncodedStream {
-    /// Bytes that the encoder holds while a part is read.
+    /// Bytes that the encoder holds. They are taken from the budget with each part that is read, and given back with
+    /// it: uploads that kept them while they wait for a part could wait for each other.
     pub(super) fn held_bytes(&self) -> u64 {
         self.coding.held_bytes()
     }

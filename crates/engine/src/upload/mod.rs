@@ -48,6 +48,7 @@ mod send;
 mod source;
 mod stream;
 mod sums;
+pub(crate) mod tags;
 mod units;
 mod whole;
 

@@ -32,3 +32,4 @@ mod resume;
 mod sizes;
 mod sources;
 mod streams;
+mod tags;

@@ -92,6 +92,9 @@ impl Dialect for Azure {
         }
         head.add("x-ms-access-tier", view.blob.archive.unwrap_or("Hot"));
         head.add("x-ms-server-encrypted", "true");
+        if !view.blob.tags.is_empty() {
+            head.add("x-ms-tag-count", view.blob.tags.len().to_string());
+        }
         if let Some(key) = &view.blob.customer_key {
             let hash = customer_key::hash(key, KeyHash::Sha256);
             head.add("x-ms-encryption-key-sha256", hash);

@@ -96,6 +96,9 @@ impl Dialect for S3 {
         if let Some(class) = view.blob.archive {
             head.add("x-amz-storage-class", class);
         }
+        if !view.blob.tags.is_empty() {
+            head.add("x-amz-tagging-count", view.blob.tags.len().to_string());
+        }
         if let Some(key) = &view.blob.customer_key {
             head.add("x-amz-server-side-encryption-customer-algorithm", "AES256");
             let hash = customer_key::hash(key, KeyHash::Md5);

@@ -10,7 +10,7 @@ use super::{
     azure_blocks, azure_lists, buckets,
     call::{Call, Outcome, Stop, empty, refuse},
     precondition::{Condition, Moment},
-    stored,
+    stored, tags,
     written::{Assembled, Metadata},
 };
 use crate::{
@@ -26,6 +26,7 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
     let comp = call.parameter("comp");
     match (call.request.method.as_str(), comp) {
         ("GET", Some("list")) if is_container => azure_lists::blobs(call),
+        ("GET", Some("tags")) => tags::answer(call),
         ("GET" | "HEAD", Some("blocklist")) => azure_blocks::list(call),
         ("PUT", None) if is_container => buckets::make_azure(call).await,
         ("DELETE", None) if is_container => buckets::remove_azure(call).await,
@@ -144,6 +145,8 @@ async fn copy(call: &mut Call<'_>) -> Outcome {
         }
         copy.metadata = replaced.user;
     }
+    // A copy has no tags of its source.
+    copy.tags = replaced.tags;
     let check = |there: Option<&Blob>| condition.check(Flavour::Azure, there);
     let written = call.origin.store.put_if(path, copy, check)?;
     call.origin.blocks.commit(path, written.version(), Vec::new());

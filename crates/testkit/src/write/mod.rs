@@ -28,6 +28,7 @@ mod s3;
 mod s3_lists;
 mod sessions;
 mod stored;
+mod tags;
 mod timestamp;
 mod uploads;
 mod verify;
@@ -73,7 +74,8 @@ pub(crate) fn takes(origin: &Origin, request: &Request) -> bool {
             let lists = ["list-type", "uploads", "prefix", "delimiter", "marker", "max-keys"];
             request.is_head() || lists.into_iter().any(has)
         }
-        Flavour::S3 | Flavour::Gcs => has("uploadId"),
+        Flavour::S3 => has("uploadId") || has("tagging"),
+        Flavour::Gcs => has("uploadId"),
         Flavour::Azure => has("comp"),
     }
 }

@@ -15,6 +15,7 @@ use super::{
     precondition::{Condition, Moment},
     s3_lists,
     stored::known_digests,
+    tags,
     timestamp::rfc3339,
     verify,
     written::{Assembled, Metadata, StoredChecksum},
@@ -35,6 +36,7 @@ pub(crate) async fn answer(call: &mut Call<'_>) -> Outcome {
         ("HEAD", true) => head_bucket(call),
         ("GET", true) if call.has("uploads") => s3_lists::uploads(call),
         ("GET", true) => s3_lists::objects(call),
+        ("GET", false) if call.has("tagging") => tags::answer(call),
         ("GET" | "HEAD", false) => s3_lists::parts(call),
         ("POST", true) if call.has("delete") => delete_many(call).await,
         ("PUT", true) => buckets::make_s3(call).await,
@@ -213,9 +215,13 @@ async fn copy(call: &mut Call<'_>) -> Outcome {
     }
     let directive =
         call.field("x-amz-metadata-directive").or_else(|| call.field("x-goog-metadata-directive"));
-    let metadata = match directive {
+    let mut metadata = match directive {
         Some("REPLACE") => Metadata::of(call.request, flavour),
         _ => Metadata::of_blob(&blob),
+    };
+    metadata.tags = match call.field("x-amz-tagging-directive") {
+        Some("REPLACE") => tags::of(call.request, flavour),
+        _ => blob.tags.clone(),
     };
     let named = call.field("x-amz-checksum-algorithm").and_then(Algorithm::of_name);
     let kept = blob.stored.as_ref().map(|stored| stored.algorithm);

@@ -56,7 +56,7 @@ pub(crate) struct Plan {
 /// The state of a session.
 #[derive(Debug)]
 enum SessionState {
-    Open(Plan, Box<Kept>),
+    Open(Box<Plan>, Box<Kept>),
     /// The object's resource, as the last response had it.
     Done(Value),
     Cancelled,
@@ -99,7 +99,7 @@ impl Sessions {
         table.started += 1;
         let id = upload_id(self.seed, table.started);
         let kept = Box::new(Kept::new(discards, wanted));
-        table.sessions.insert(id.clone(), SessionState::Open(plan, kept));
+        table.sessions.insert(id.clone(), SessionState::Open(Box::new(plan), kept));
         id
     }
 
@@ -134,7 +134,7 @@ impl Sessions {
             _ => return None,
         }
         match table.sessions.insert(id.to_owned(), SessionState::Forgotten) {
-            Some(SessionState::Open(plan, kept)) => Some((plan, *kept)),
+            Some(SessionState::Open(plan, kept)) => Some((*plan, *kept)),
             _ => None,
         }
     }

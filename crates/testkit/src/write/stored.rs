@@ -27,6 +27,8 @@ pub struct Stored {
     pub content_type: String,
     /// The user's metadata, by names without the flavour's prefix, in the order of the request.
     pub metadata: Vec<(String, String)>,
+    /// The tags.
+    pub tags: Vec<(String, String)>,
     /// All further fields that responses about it have, metadata included.
     pub fields: Vec<(String, String)>,
     /// The lengths of its parts, if it was uploaded in parts and the flavour remembers them.
@@ -51,6 +53,7 @@ impl Stored {
             version: blob.version(),
             content_type: blob.content_type.clone(),
             metadata: blob.metadata.clone(),
+            tags: blob.tags.clone(),
             fields: fields.collect(),
             part_lens: parts.map(|part| part.end - part.start).collect(),
         }

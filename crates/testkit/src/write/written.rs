@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::{
     algorithm::{Algorithm, Digests, Hasher, Wanted},
     call::{Call, Received},
+    tags,
 };
 use crate::{
     blob::{Blob, Content},
@@ -29,6 +30,7 @@ pub(crate) struct Metadata {
     pub(crate) fields: Vec<(String, String)>,
     /// The user's metadata, by names without the prefix of the flavour.
     pub(crate) user: Vec<(String, String)>,
+    pub(crate) tags: Vec<(String, String)>,
 }
 
 /// The prefix of metadata fields.
@@ -53,6 +55,7 @@ impl Metadata {
                 .or_else(|| request.field("content-type"))
                 .map(str::to_owned),
             content_encoding: own("Content-Encoding").map(str::to_owned),
+            tags: tags::of(request, flavour),
             ..Self::default()
         };
         for name in KEPT {
@@ -90,6 +93,7 @@ impl Metadata {
             content_encoding: blob.content_encoding.clone(),
             fields: fields.map(|(name, value)| (name.to_string(), value.clone())).collect(),
             user: blob.metadata.clone(),
+            tags: blob.tags.clone(),
         }
     }
 
@@ -231,6 +235,7 @@ impl Assembled {
         blob.fields =
             metadata.fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
         blob.metadata = metadata.user;
+        blob.tags = metadata.tags;
         blob
     }
 }

@@ -43,7 +43,7 @@ use super::write::{
     PartProfile, Payload, Precondition, StoredPart, Upload, UploadPage, UploadPart, UploadState,
     Write, WriteOptions, WriteProfile, Written,
 };
-use super::{PageToken, Version, blob_headers, key};
+use super::{PageToken, Version, blob_headers, key, tag_document};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
@@ -213,6 +213,7 @@ impl Write for AzureWriter {
             copy_describes: false,
             copy_guarantee: Guarantee::Atomic,
             metadata: MetadataNames::Identifiers,
+            keeps_tags: true,
             decompresses: false,
         }
     }
@@ -289,6 +290,16 @@ impl Write for AzureWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    async fn tags(&self, blob: &str, version: Option<&Version>) -> Result<Vec<(String, String)>> {
+        let mut request =
+            ObjectRequest::new(Method::GET, Operation::Stat, blob).query("comp", "tags");
+        if let Some(Version::VersionId(id)) = version {
+            request = request.query("versionid", id.as_str());
+        }
+        let answer = self.client.send(&request).await?;
+        tag_document::read(&answer.text, &self.client.target(blob))
     }
 
     fn bucket(&self) -> Option<Bucket> {

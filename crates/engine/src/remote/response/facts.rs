@@ -51,6 +51,9 @@ const METADATA: [&str; 3] = ["x-amz-meta-", "x-goog-meta-", "x-ms-meta-"];
 const STORAGE_CLASS: [&str; 3] =
     ["x-amz-storage-class", "x-goog-storage-class", "x-ms-access-tier"];
 
+/// Where the services say how many tags a blob has.
+const TAG_COUNT: [&str; 2] = ["x-amz-tagging-count", "x-ms-tag-count"];
+
 /// Where the services say whether a blob comes back from an archive.
 const RESTORE: [&str; 2] = ["x-amz-restore", "x-ms-archive-status"];
 
@@ -65,6 +68,10 @@ fn description(head: &ResponseHead) -> Option<Box<BlobDescription>> {
         content_language: text("content-language"),
         metadata: metadata(head),
         storage_class: STORAGE_CLASS.into_iter().find_map(text),
+        tag_count: TAG_COUNT
+            .into_iter()
+            .find_map(|name| head.text(name)?.parse().ok())
+            .unwrap_or(0),
         restore: RESTORE.into_iter().find_map(text),
     };
     (found != BlobDescription::default()).then(|| Box::new(found))

@@ -240,6 +240,14 @@ pub trait Write: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// The tags of a blob, in this version or the newest, for remotes that keep tags
+    /// ([`WriteProfile::keeps_tags`]). Cancel-safe.
+    async fn tags(&self, blob: &str, version: Option<&Version>) -> Result<Vec<(String, String)>> {
+        let _ = version;
+        let message = "the remote keeps no tags";
+        Err(Error::new(ErrorKind::Unsupported, Operation::Stat, blob, message))
+    }
+
     /// Begins an upload in parts, in one request. Fails early if the precondition is already known
     /// not to hold.
     ///

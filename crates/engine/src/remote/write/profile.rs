@@ -155,6 +155,8 @@ pub struct WriteProfile {
     pub copy_guarantee: Guarantee,
     /// Which names of metadata the remote keeps.
     pub metadata: MetadataNames,
+    /// Whether the remote keeps tags.
+    pub keeps_tags: bool,
     /// Whether the remote decompresses a blob for readers that do not accept its coding, unless
     /// `Cache-Control` says `no-transform`.
     pub decompresses: bool,
@@ -176,6 +178,7 @@ impl WriteProfile {
             copy_describes: false,
             copy_guarantee: Guarantee::None,
             metadata: MetadataNames::None,
+            keeps_tags: false,
             decompresses: false,
         }
     }

@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::document::{self, BegunUpload, Made};
 use super::{XmlDialect, XmlWriter, multipart};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::remote::Version;
 use crate::remote::object_client::{ObjectRequest, Refusal, encoded};
 use crate::remote::write::{CopySource, PartNumber, StoredPart, Upload, WriteOptions, Written};
+use crate::remote::{Version, tag_document};
 
 /// What names of headers begin with if they hold a customer's key.
 const KEY: &str = "x-amz-server-side-encryption-customer-";
@@ -100,6 +100,24 @@ impl XmlWriter {
         let mut part = StoredPart::new(number, range.end - range.start);
         part.tag = Some(tag);
         Ok(part)
+    }
+
+    pub(super) async fn read_tags(
+        &self,
+        blob: &str,
+        version: Option<&Version>,
+    ) -> Result<Vec<(String, String)>> {
+        if self.dialect.tags().is_none() {
+            let message = "the remote keeps no tags";
+            return Err(self.invalid(blob, message).into_kind(ErrorKind::Unsupported));
+        }
+        let mut request =
+            ObjectRequest::new(Method::GET, Operation::Stat, blob).query("tagging", "");
+        if let Some(Version::VersionId(id)) = version {
+            request = request.query("versionId", id.as_str());
+        }
+        let answer = self.send(&request).await?;
+        tag_document::read(&answer.text, &self.client.target(blob))
     }
 
     fn not_copied(

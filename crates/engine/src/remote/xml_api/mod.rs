@@ -284,6 +284,7 @@ impl Write for XmlWriter {
                 XmlDialect::Gcs => Guarantee::Atomic,
             },
             metadata: MetadataNames::Any,
+            keeps_tags: self.dialect.tags().is_some(),
             decompresses: self.dialect.decompresses(),
         }
     }
@@ -355,6 +356,10 @@ impl Write for XmlWriter {
         _budget: &Budget,
     ) -> Result<UploadPage> {
         self.list_uploads(prefix, from).await
+    }
+
+    async fn tags(&self, blob: &str, version: Option<&Version>) -> Result<Vec<(String, String)>> {
+        self.read_tags(blob, version).await
     }
 
     fn bucket(&self) -> Option<Bucket> {
