@@ -16,7 +16,7 @@ pub(crate) async fn keep(
     calls: &Calls,
 ) -> Result<Option<String>> {
     let count = info.description.as_deref().map_or(0, |found| found.tag_count);
-    // Of a remote that keeps no metadata nobody expects tags.
+    // A remote without metadata keeps no tags either.
     if count == 0 || !options.tags.is_empty() || profile.metadata == MetadataNames::None {
         return Ok(None);
     }
