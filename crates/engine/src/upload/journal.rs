@@ -151,6 +151,11 @@ impl UploadJournal {
     fn recorded(&self) -> Option<Recorded> {
         let mut text = String::new();
         (&*self.file).take(BYTES_MAX).read_to_string(&mut text).ok()?;
+        // The next line must not go on with one that a crash has cut.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            self.file.set_len(u64::try_from(whole).ok()?).ok()?;
+        }
         Recorded::read(&text)
     }
 

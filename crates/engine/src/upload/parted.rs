@@ -175,7 +175,7 @@ async fn in_order(job: &Job, source: &Arc<PositionalSource>) -> Result<Made> {
     let len = source.len();
     let algorithm = job.profile.whole_checksums.first().copied();
     let whole = source.sums(0..len, algorithm).await?;
-    let (transfer, mut at, mut resumed_bytes) = (&job.transfer, 0, 0);
+    let (transfer, mut resumed_bytes) = (&job.transfer, 0);
     let mut attempts = transfer.calls.begin();
     let mut is_first = true;
     let written = loop {
@@ -183,8 +183,7 @@ async fn in_order(job: &Job, source: &Arc<PositionalSource>) -> Result<Made> {
         let state = attempts.within(transfer.calls.patience(0), state(job)).await;
         let outcome = match state {
             Ok(UploadState::Completed(written)) => break written,
-            Ok(UploadState::Prefix(prefix)) if prefix <= len => {
-                at = prefix;
+            Ok(UploadState::Prefix(at)) if at <= len => {
                 if std::mem::take(&mut is_first) {
                     resumed_bytes = at;
                     transfer.progress.reused(at);
@@ -207,7 +206,6 @@ async fn in_order(job: &Job, source: &Arc<PositionalSource>) -> Result<Made> {
         }
     };
     transfer.progress.done(len.saturating_sub(resumed_bytes));
-    let _ = at;
     let sent = whole.sent().cloned();
     let confirmed =
         sent.as_ref().filter(|sum| written.checksums.iter().any(|stored| stored.checksum == **sum));

@@ -84,6 +84,20 @@ async fn a_torn_journal_has_the_parts_before_the_tear() {
 }
 
 #[tokio::test]
+async fn a_part_that_is_recorded_after_a_tear_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let text = written(&path).await;
+    fs::write(&path, &text[..text.len() - 5]).unwrap();
+    let journal = open(&path).unwrap();
+    assert_eq!(journal.recorded().unwrap().parts.len(), 2);
+    journal.record(&done(3)).await;
+    drop(journal);
+    let found = open(&path).unwrap().recorded().unwrap();
+    assert_eq!(found.parts.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[tokio::test]
 async fn a_journal_of_another_form_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
