@@ -38,12 +38,13 @@ mirrors_share() {
   (($(field report.json mirrors.1.bytes) > 0)) || fail 'the mirror delivered nothing'
 }
 
-# The limit on the rate makes the transfer last for seconds, so the server dies in the middle.
+# The limit on the rate makes the transfer last for seconds, so the server dies in the middle. With few attempts it is
+# given up before the end.
 mirror_dies() {
   local size workers
   size=$(stat --format %s "$blobs/large")
   mirror_start dies "$1"
-  spawn report.json tg cp --json --sha256 "$(sha256_of "$blobs/large")" --shard-size 1M \
+  spawn report.json tg cp --json --sha256 "$(sha256_of "$blobs/large")" --shard-size 1M --retries 2 \
     --limit-rate $((size / 4)) --mirror "$3" "$2" target
   local copy=$spawned_pid
   until_true 30 nginx_requests_done 3 || fail 'the mirror served nothing'
