@@ -59,10 +59,7 @@ pub(super) async fn find(
         && wished.is_none_or(|_| recorded.part_bytes == part_bytes);
     let write = transfer.write()?;
     if !is_usable {
-        // Best effort: its parts are of no use, and cost money.
-        if let Err(error) = write.abort(&recorded.upload).await {
-            tracing::warn!(%error, "an earlier upload stays behind");
-        }
+        abandon(transfer, &recorded.upload).await?;
         return anew(journal);
     }
     let limit = transfer.calls.patience(0);
@@ -82,10 +79,7 @@ pub(super) async fn find(
         }
         // Without a list of parts, nothing that is stored can be relied on.
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let aborted = tokio::time::timeout(limit, write.abort(&recorded.upload)).await;
-            if !matches!(aborted, Ok(Ok(()))) {
-                tracing::warn!("an upload whose parts the remote does not list stays behind");
-            }
+            abandon(transfer, &recorded.upload).await?;
             return anew(journal);
         }
         Err(error) => return Err(error),
@@ -102,6 +96,18 @@ pub(super) async fn find(
         journal: Some(journal),
         found: Some(Box::new((upload, part_bytes, done))),
     })
+}
+
+/// Aborts an upload that does not go on: its parts cost money. One attempt, because the new upload waits for it.
+async fn abandon(transfer: &Transfer, upload: &Upload) -> Result<()> {
+    let (write, limit) = (transfer.write()?, transfer.calls.patience(0));
+    let aborted = tokio::time::timeout(limit, write.abort(upload));
+    match transfer.calls.unless_cancelled(aborted).await? {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "an earlier upload stays behind"),
+        Err(_elapsed) => tracing::warn!("an earlier upload stays behind: no answer to its abort"),
+    }
+    Ok(())
 }
 
 /// Whether the recorded parts are some that the remote takes. Parts of one byte would take more memory

@@ -1,7 +1,10 @@
 //! An upload that was interrupted goes on.
 
+use std::future::IntoFuture;
+use std::time::Duration;
+
 use tidegate::remote::{self, Precondition};
-use tidegate::{CancellationToken, ErrorKind};
+use tidegate::{CancellationToken, ErrorKind, RetryPolicy};
 use tidegate_testkit::{
     CompleteAgain, Fault, Flavour, PartLie, Rule, Server, ServerOptions, WriteOptions,
 };
@@ -50,6 +53,26 @@ async fn an_upload_whose_parts_are_not_listed_begins_anew() {
         bed.has(&bytes);
         assert_eq!((parts_sent(&bed), report.resumed_bytes), (3, 0), "{status}");
     }
+}
+
+/// The server keeps the connection, and never answers.
+#[tokio::test]
+async fn an_abort_without_an_answer_does_not_hold_the_new_upload() {
+    let bed = Bed::new(Flavour::S3).await;
+    let bytes = noise(LEN);
+    let path = bed.file(&bytes);
+    interrupted(&bed, &path).await;
+    let gate = tidegate_testkit::Gate::new();
+    bed.server.script().push(Rule::new(Fault::HoldRequest(gate.clone())).method("DELETE").always());
+    // With parts of another length, the earlier upload is of no use.
+    let retry = RetryPolicy { stall_ms_max: 2_000, header_ms_max: 2_000, ..RetryPolicy::default() };
+    let upload = bed.upload(&path).part_bytes(PART as u64 + (1 << 20)).retry(retry);
+    let ended = tokio::time::timeout(Duration::from_secs(60), upload.into_future());
+    let (report, ()) = tokio::join!(ended, gate.reached(1));
+    assert_eq!(report.expect("it waits for the abort").unwrap().resumed_bytes, 0);
+    assert!(bed.stored().unwrap().bytes.as_deref() == Some(&bytes[..]));
+    assert_eq!(bed.server.unfinished_uploads().len(), 1, "the earlier upload stays");
+    gate.open();
 }
 
 #[tokio::test]
