@@ -82,7 +82,7 @@ impl Installed {
                     .env("RCLONE_CONFIG_PEER_PROVIDER", "Other")
                     .env("RCLONE_CONFIG_PEER_ENV_AUTH", "true")
                     .env("RCLONE_CONFIG_PEER_ENDPOINT", endpoint);
-                // It would ask for the bucket, and make it. And it would leave an object of the run before.
+                // It would ask for the bucket, and make it. And it would skip an object that the run before has stored.
                 command.args(["--config=", "--log-level", "ERROR", "--s3-no-check-bucket"]);
                 command.arg("--ignore-times");
                 command.arg("copyto").arg(file).arg(format!("peer:{target}"));

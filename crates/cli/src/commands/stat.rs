@@ -88,7 +88,7 @@ impl<'a> Facts<'a> {
             content_type: info.content_type.as_deref(),
             last_modified: info.last_modified.as_deref(),
             storage_class: kept.and_then(|kept| kept.storage_class.as_deref()),
-            tags: kept.map(|kept| kept.tag_count).filter(|count| *count > 0),
+            tags: tags(info),
             restore: kept.and_then(|kept| kept.restore.as_deref()),
         }
     }
@@ -97,6 +97,11 @@ impl<'a> Facts<'a> {
 fn named(stored: &StoredChecksum) -> (&'static str, String) {
     let algorithm: ChecksumAlgorithm = stored.checksum.algorithm();
     (algorithm.name(), stored.checksum.hex())
+}
+
+/// The number of tags, if there are any.
+fn tags(info: &BlobInfo) -> Option<u32> {
+    info.description.as_deref().map(|kept| kept.tag_count).filter(|count| *count > 0)
 }
 
 /// What a remote says of a restore. S3 says `ongoing-request="true"`, or until when the copy is there;
@@ -140,7 +145,7 @@ fn table(location: &Location, info: &BlobInfo) -> String {
         ("type", info.content_type.clone()),
         ("modified", info.last_modified.clone()),
         ("class", kept.and_then(|kept| kept.storage_class.clone())),
-        ("tags", kept.map(|kept| kept.tag_count).filter(|count| *count > 0).map(|n| n.to_string())),
+        ("tags", tags(info).map(|count| count.to_string())),
         ("restore", kept.and_then(|kept| kept.restore.as_deref()).map(restore)),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));

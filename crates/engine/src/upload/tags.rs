@@ -29,7 +29,8 @@ pub(crate) async fn keep(
         Ok(tags) => options.tags = tags,
         Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
         Err(error) => {
-            let message = "the tags of the source were not read, and the copy may lack them";
+            let message = "the tags of the source were not read, so the copy may lack them; allow \
+                           the credentials to read tags, or give the copy its own";
             return Ok(Some(format!("{message}: {error}")));
         }
     }
